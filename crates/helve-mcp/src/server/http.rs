@@ -226,8 +226,10 @@ impl HttpFace {
             (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
         let (using, ends_with) =
             session.as_ref().and_then(|session| self.manager.owners.uses(session)).unzip();
-        let place = self.place_of(&client, using);
         let (mut parts, body) = request.into_parts();
+        // Whoever takes a stream up again has the place of its request.
+        let again = session.as_ref().and_then(|session| self.manager.place_of(session, last_event(&parts)?));
+        let place = again.or_else(|| self.place_of(&client, using));
         if place.is_none() && !place::may_make_room(&parts) {
             return Err(busy);
         }
@@ -394,8 +396,12 @@ impl HttpFace {
 
 /// Whether this asks something, or asks again for what is to come of it. A stream of nothing but notices has no end.
 fn is_owed_an_answer(of: &Parts) -> bool {
-    let last = of.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
-    of.method == Method::POST || (of.method == Method::GET && last.is_some_and(resumed::is_of_a_request))
+    of.method == Method::POST || last_event(of).is_some_and(resumed::is_of_a_request)
+}
+
+/// The event behind which a stream is taken up again.
+fn last_event(of: &Parts) -> Option<&str> {
+    of.headers.get(LAST_EVENT_ID).filter(|_| of.method == Method::GET)?.to_str().ok()
 }
 
 /// Whether a body may be the request that begins a session: it is, or cannot be read as anything else.

@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use http_body_util::combinators::BoxBody;
 use hyper::body::{Body, Frame};
+use rmcp::model::GetExtensions;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::crowd::Share;
@@ -26,13 +27,36 @@ const SHORT: u64 = 4 << 10;
 
 /// A place. Every clone is the same one.
 #[derive(Clone)]
-pub(super) struct Place {
-    _taken: Arc<(OwnedSemaphorePermit, Share, Option<Using>)>,
+pub(super) struct Place(Arc<Taken>);
+
+/// What it takes.
+struct Taken {
+    _permit: OwnedSemaphorePermit,
+    _share: Share,
+    _using: Option<Using>,
 }
+
+/// The place of a request that may be done.
+#[derive(Default)]
+pub(super) struct PlaceOf(Weak<Taken>);
 
 impl Place {
     pub(super) fn new(permit: OwnedSemaphorePermit, share: Share, using: Option<Using>) -> Place {
-        Place { _taken: Arc::new((permit, share, using)) }
+        Place(Arc::new(Taken { _permit: permit, _share: share, _using: using }))
+    }
+}
+
+impl PlaceOf {
+    /// That of a request as it came.
+    pub(super) fn request(request: &impl GetExtensions) -> PlaceOf {
+        let parts = request.extensions().get::<Parts>();
+        let place = parts.and_then(|parts| parts.extensions.get::<Place>());
+        PlaceOf(place.map_or_else(Weak::new, |place| Arc::downgrade(&place.0)))
+    }
+
+    /// The same place for whoever takes its stream up again, as long as somebody works on it.
+    pub(super) fn again(&self) -> Option<Place> {
+        self.0.upgrade().map(Place)
     }
 }
 

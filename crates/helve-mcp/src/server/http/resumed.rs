@@ -26,6 +26,7 @@ use tokio::task::AbortHandle;
 use super::super::face::lock;
 use super::super::message;
 use super::owners::Owners;
+use super::place::{Place, PlaceOf};
 use flight::{Flight, Flights};
 use kept::Kept;
 use tape::Tape;
@@ -53,16 +54,16 @@ impl Reader {
         kept: Arc<Mutex<Kept>>,
         session: SessionId,
         rest: impl Stream<Item = ServerSseMessage> + Send + 'static,
-        flight: Option<Arc<Flight>>,
+        (flight, place): (Option<Arc<Flight>>, PlaceOf),
     ) -> Reader {
-        let tape = Arc::new(Mutex::new(Tape::of(flight)));
+        let tape = Arc::new(Mutex::new(Tape::of(flight, place)));
         tokio::spawn(read_on(rest, Arc::clone(&tape), Some((kept, session))));
         Reader { tape, reader: 0, own: None }
     }
 
     /// The only reader of a stream, which ends with it.
     fn only(rest: impl Stream<Item = ServerSseMessage> + Send + 'static) -> Reader {
-        let tape = Arc::new(Mutex::new(Tape::of(None)));
+        let tape = Arc::new(Mutex::new(Tape::of(None, PlaceOf::default())));
         let own = tokio::spawn(read_on(rest, Arc::clone(&tape), None)).abort_handle();
         Reader { tape, reader: 0, own: Some(own) }
     }
@@ -148,6 +149,15 @@ pub(super) fn is_of_a_request(event: &str) -> bool {
     numbers(event).is_some()
 }
 
+impl Sessions {
+    /// The place of the request whose stream is taken up behind this event, as long as somebody works on it.
+    pub(super) fn place_of(&self, session: &str, event: &str) -> Option<Place> {
+        let (_, stream) = numbers(event)?;
+        let tape = Kept::stream(&self.kept, &session.into(), stream)?;
+        lock(&tape).place.again()
+    }
+}
+
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
@@ -184,7 +194,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         mut asked: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let mut flight = None;
+        let mut of = (None, PlaceOf::default());
         if let JsonRpcMessage::Request(request) = &mut asked {
             let Some(begun) = self.flights.begin(id, &request.id) else {
                 let refused = ServerJsonRpcMessage::error(message::in_use(), Some(request.id.clone()));
@@ -192,10 +202,10 @@ impl SessionManager for Sessions {
             };
             // Who works on it has a part in it: where it is taken back, its stream ends before that.
             request.request.extensions_mut().insert(Arc::clone(&begun));
-            flight = Some(begun);
+            of = (Some(begun), PlaceOf::request(&request.request));
         }
         let rest = self.local.create_stream(id, asked).await?;
-        Ok(Either::Left(Reader::first(Arc::clone(&self.kept), Arc::clone(id), rest, flight)))
+        Ok(Either::Left(Reader::first(Arc::clone(&self.kept), Arc::clone(id), rest, of)))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {

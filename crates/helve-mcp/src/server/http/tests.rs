@@ -195,7 +195,8 @@ async fn only_so_many_answers_are_under_way() {
 #[tokio::test]
 async fn who_hangs_up_makes_no_room_before_the_work_is_done() {
     let (face, mut told) = told_face(|options| (options.streams, options.streams_of_one) = (3, 2));
-    let (session, one) = with_a_call(&face, &mut told).await;
+    let (session, mut one) = with_a_call(&face, &mut told).await;
+    let event = first_event(&mut one).await;
     drop(one);
     let again =
         |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
@@ -204,9 +205,13 @@ async fn who_hangs_up_makes_no_room_before_the_work_is_done() {
     assert_eq!(next(&mut told).await, Some("began"));
     let refused = face.handle(request(&mine, again(4).to_string())).await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-    // Another client has its own.
+    // Another client has its own, and a stream that is taken up again has that of its request.
     let other = [("authorization", "Bearer second")];
     assert_eq!(face.handle(request(&other, hello())).await.status(), StatusCode::OK);
+    for _ in 0..3 {
+        assert_eq!(face.handle(behind(&session, &event)).await.status(), StatusCode::OK);
+    }
+    assert_eq!(face.handle(behind(&session, "0")).await.status(), StatusCode::TOO_MANY_REQUESTS);
     // What is begun can be taken back and ended all the same, and nothing else comes in.
     let notice = |method: &str, more: &str| {
         let params = json!({"requestId": 2, "reason": more});

@@ -16,6 +16,7 @@ use rmcp::model::{
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use serde::Deserialize as _;
 
+use super::super::place::PlaceOf;
 use super::flight::Flight;
 use super::numbers;
 
@@ -49,6 +50,7 @@ pub(super) struct Tape {
     pub(super) waits: Option<Waker>,
     /// The request that it is for, until that is answered.
     flight: Option<Arc<Flight>>,
+    pub(super) place: PlaceOf,
 }
 
 struct Event {
@@ -60,7 +62,7 @@ struct Event {
 }
 
 impl Tape {
-    pub(super) fn of(flight: Option<Arc<Flight>>) -> Tape {
+    pub(super) fn of(flight: Option<Arc<Flight>>, place: PlaceOf) -> Tape {
         Tape {
             events: VecDeque::new(),
             of_notices: 0,
@@ -72,6 +74,7 @@ impl Tape {
             reader: 0,
             waits: None,
             flight,
+            place,
         }
     }
 

@@ -25,7 +25,7 @@ fn kept(sessions: &[&str]) -> Shared {
 
 fn stream(kept: &Shared, session: &str) -> (Source, Reader) {
     let (from, rest) = mpsc::unbounded();
-    (from, Reader::first(Arc::clone(kept), session.into(), rest, None))
+    (from, Reader::first(Arc::clone(kept), session.into(), rest, Default::default()))
 }
 
 /// The stream 7 of a session, behind this event.
@@ -36,7 +36,7 @@ fn again(kept: &Shared, session: &str, last: u64) -> Option<Reader> {
 
 /// A stream that ended with messages of so many bytes.
 fn ended(kept: &Shared, session: &str, number: u64, bytes: usize) {
-    let tape = Arc::new(Mutex::new(Tape::of(None)));
+    let tape = Arc::new(Mutex::new(Tape::of(None, PlaceOf::default())));
     lock(kept).add(&session.into(), number, &tape);
     Kept::end(kept, &session.into(), number, bytes);
 }
@@ -125,7 +125,7 @@ async fn a_stream_is_read_though_its_client_does_not_and_loses_notices_alone() {
         // No more room than the SDK has.
         let (from, rest) = tokio::sync::mpsc::channel(16);
         let rest = stream::unfold(rest, async |mut rest| Some((rest.recv().await?, rest)));
-        let reader = Reader::first(Arc::clone(&kept), "s".into(), rest, None);
+        let reader = Reader::first(Arc::clone(&kept), "s".into(), rest, Default::default());
         let said = async {
             from.send(question(0)).await.unwrap();
             for number in 1..MANY {
@@ -395,7 +395,7 @@ async fn what_is_let_go_goes_while_nobody_waits_for_it() {
     let kept = kept(&["one", "two"]);
     let told = Arc::default();
     let ends = |session: &str, number, bytes| {
-        let tape = Arc::new(Mutex::new(Tape::of(None)));
+        let tape = Arc::new(Mutex::new(Tape::of(None, PlaceOf::default())));
         lock(&tape).waits = Some(Arc::new(Tells(Arc::clone(&kept), Arc::clone(&told))).into());
         lock(&kept).add(&session.into(), number, &tape);
         drop(tape);

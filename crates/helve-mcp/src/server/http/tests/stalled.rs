@@ -8,7 +8,10 @@ use pretty_assertions::assert_eq;
 use super::super::super::Line;
 
 /// So often a call says how far it is, and logs something.
-const NOTES: u64 = 500;
+const NOTES: u64 = 400;
+
+/// For so long nobody is held up, on however slow a machine.
+const LONG: Duration = Duration::from_secs(60);
 
 pub(super) async fn chatter(line: &Line) {
     for number in 0..NOTES {
@@ -38,16 +41,17 @@ async fn a_stream_that_is_not_read_holds_up_no_other_of_its_session() {
     let notices = face.handle(notices).await;
     assert_eq!(notices.status(), StatusCode::OK);
     let answer = face.handle(call(&session)).await;
-    assert_eq!((next(&mut told).await, next(&mut told).await), (Some("began"), Some("ended")));
-    let ping = tokio::time::timeout(Duration::from_secs(5), pinged(&face, &session, &json!(3))).await;
+    let both = async { (told.recv().await, told.recv().await) };
+    let both = tokio::time::timeout(LONG, both).await;
+    assert_eq!(both.ok(), Some((Some("began"), Some("ended"))));
+    let ping = tokio::time::timeout(LONG, pinged(&face, &session, &json!(3))).await;
     assert!(ping.is_ok_and(|ping| ping.contains("result")));
-    // Who reads late has the answer, and the newest of the notices.
+    // Who reads late has the answer, and notices.
     let answer = whole(answer).await;
     assert!(answer.contains("\"said\""), "{answer}");
     let told = answer.matches("notifications/progress").count();
-    assert!(answer.contains(&format!("\"message\":\"{}\"", NOTES - 1)) && told > 100, "{told}");
-    let ended =
-        tokio::time::timeout(Duration::from_secs(5), face.handle(end_of(&session, "Bearer first"))).await;
+    assert!(told > 100, "{told}");
+    let ended = tokio::time::timeout(LONG, face.handle(end_of(&session, "Bearer first"))).await;
     assert_eq!(ended.unwrap().status(), StatusCode::ACCEPTED);
     let notices = whole(notices).await;
     assert!(notices.matches("notifications/message").count() > 16);

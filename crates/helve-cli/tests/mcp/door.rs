@@ -272,6 +272,28 @@ fn mc_020_streams_and_half_open_connections_are_counted() {
 }
 
 #[test]
+fn sessions_that_were_left_behind_lock_nobody_out() {
+    let place = Place::new();
+    let (server, [one, two, _]) = with_clients(&place);
+    let other = Session::open(&server, &two).unwrap();
+    let oldest = Session::open(&server, &one).unwrap();
+    let listening = Session::open(&server, &one).unwrap();
+    let (_stream, begun) = listening.listen();
+    assert!(begun.starts_with("HTTP/1.1 200"), "{begun}");
+    // More than one client may have.
+    for number in 0..80 {
+        let session = Session::open(&server, &one);
+        assert!(session.is_ok(), "{number}: {:?}", session.err());
+    }
+    let last = Session::open(&server, &one).unwrap();
+    assert_eq!(oldest.echo(2, "gone").0, 404);
+    for session in [&listening, &last, &other] {
+        assert!(session.echo(2, "still mine").1.contains("still mine"));
+    }
+    assert_eq!((last.send("DELETE", "").0, last.send("DELETE", "").0), (202, 404));
+}
+
+#[test]
 fn a_body_that_comes_in_drops_holds_up_nobody() {
     let place = Place::new();
     let (server, [one, two, _]) = with_clients(&place);

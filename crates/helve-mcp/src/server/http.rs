@@ -5,28 +5,26 @@
 //! the same machine. One client takes only a part of what there is, and a connection that has not shown a token gives way to
 //! a new one where there is no place left.
 
+mod owners;
+mod place;
 mod resumed;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use helve_core::{Cancel, CancelHandle};
-use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use helve_core::Cancel;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Body, Frame};
+use hyper::body::Body;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::model::ServerJsonRpcMessage;
+use rmcp::transport::streamable_http_server::SessionManager as _;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
@@ -36,9 +34,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Hosts;
 use super::crowd::{Share, Shares, Stranger, Strangers};
-use super::face::{ClientName, Face, LOCAL, Shared, lock};
+use super::face::{ClientName, Face, LOCAL, Shared};
 use super::message::{self, Read};
-use super::running::{InSession, Run, Running, TAKEN_BACK};
+use super::running::{Running, TAKEN_BACK};
+use owners::{Begins, Using};
+use place::{Held, Place};
 use resumed::Sessions;
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -103,7 +103,7 @@ pub struct HttpOptions {
     pub body_bytes: usize,
     /// How many connections may be open.
     pub connections: usize,
-    /// How many requests and streams may be answered at once.
+    /// How many requests and streams may be worked on and answered at once.
     pub streams: usize,
     /// How many of them may be one client's.
     pub streams_of_one: usize,
@@ -145,27 +145,10 @@ pub struct HttpFace {
     /// Sessions that begin.
     starting: Arc<Shares>,
     strangers: Strangers,
-    /// Whose a session is.
-    owners: Mutex<HashMap<String, Owned>>,
     /// Requests that are worked on, or whose answers are under way.
     running: Arc<Running>,
     /// Ends every stream.
     stop: CancellationToken,
-}
-
-/// A session of a client's.
-struct Owned {
-    client: String,
-    /// What takes its calls back.
-    canceller: CancelHandle,
-    ended: Cancel,
-}
-
-impl Owned {
-    fn by(client: String) -> Self {
-        let (canceller, ended) = Cancel::pair();
-        Owned { client, canceller, ended }
-    }
 }
 
 impl HttpFace {
@@ -194,7 +177,6 @@ impl HttpFace {
             shares: Arc::default(),
             starting: Arc::default(),
             strangers: Strangers::default(),
-            owners: Mutex::default(),
             running,
             stop,
         }))
@@ -234,49 +216,64 @@ impl HttpFace {
         let client = self.options.gate.client(request.headers());
         let client = client.ok_or((StatusCode::UNAUTHORIZED, "A bearer token of this server is needed."))?;
         let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let no_session = (StatusCode::NOT_FOUND, "There is no such session.");
         if let Some(session) = &session
-            && lock(&self.owners).get(session).is_some_and(|owned| owned.client != client)
+            && self.manager.owners.keeps_out(session, &client)
         {
-            return Err((StatusCode::NOT_FOUND, "There is no such session."));
+            return Err(no_session);
         }
         let busy =
             (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
-        let share = self.shares.take(&client, self.options.streams_of_one).ok_or(busy)?;
-        let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| busy)?;
+        let (using, ends_with) =
+            session.as_ref().and_then(|session| self.manager.owners.uses(session)).unzip();
         let (mut parts, body) = request.into_parts();
+        // Whoever takes a stream up again has the place of its request.
+        let again = session.as_ref().and_then(|session| self.manager.place_of(session, last_event(&parts)?));
+        let place = again.or_else(|| self.place_of(&client, using));
+        if place.is_none() && !place::may_make_room(&parts) {
+            return Err(busy);
+        }
         let body = self.body(&parts.headers, body).await?;
+        match &place {
+            Some(place) => drop(parts.extensions.insert(place.clone())),
+            None if place::makes_room(&parts, &body) => {}
+            None => return Err(busy),
+        }
         let is_new = session.is_none() && parts.method == Method::POST;
         let full = (StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later.");
-        let _starts = match is_new && may_start_a_session(&body) {
+        let room = match is_new && may_start_a_session(&body) {
             true => Some(self.room(&client).await.ok_or(full)?),
             false => None,
         };
         let run = is_owed_an_answer(&parts).then(|| self.running.begin());
-        let ends = session.as_ref().filter(|_| parts.method == Method::DELETE);
-        let ended = |id| lock(&self.owners).get(id).map(|owned| InSession(owned.ended.clone()));
-        if let Some(ended) = session.as_ref().and_then(ended) {
-            parts.extensions.insert(ended);
+        let (is_end, is_known) = (parts.method == Method::DELETE, ends_with.is_some());
+        if let Some(ends_with) = ends_with {
+            parts.extensions.insert(ends_with);
         }
         parts.extensions.insert(ClientName(client.clone()));
         let body = message::with_text_cursor(&body).map_or(body, Bytes::from);
         let sent = body.clone();
-        let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        let begins = Begins::new(client, room);
+        let answer = self.service.handle(Request::from_parts(parts, Full::new(body)));
+        let answer = begins.in_its_course(answer).await;
         if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
             && let Read::Refused(refused) = message::read(&sent)
         {
             return Ok(unread(&refused.answer));
         }
-        if let Some(started) = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
-            && is_new
-        {
-            lock(&self.owners).insert(started.to_owned(), Owned::by(client));
+        // The SDK ends also what is not there.
+        if is_end && !is_known && answer.status().is_success() {
+            return Err(no_session);
         }
-        if let Some(session) = ends.filter(|_| answer.status().is_success())
-            && let Some(owned) = lock(&self.owners).remove(session)
-        {
-            owned.canceller.cancel();
-        }
-        Ok(answer.map(|body| Held { body, _permit: permit, _share: share, _run: run }.boxed()))
+        let begun = begins.using();
+        Ok(answer.map(|body| Held { body, _place: place, _begun: begun, _run: run }.boxed()))
+    }
+
+    /// A place for a request of a client's, if there is one.
+    fn place_of(&self, client: &str, using: Option<Using>) -> Option<Place> {
+        let share = self.shares.take(client, self.options.streams_of_one)?;
+        let permit = Arc::clone(&self.streams).try_acquire_owned().ok()?;
+        Some(Place::new(permit, share, using))
     }
 
     /// The whole body, if it comes in time and is not too long.
@@ -287,8 +284,7 @@ impl HttpFace {
     {
         let limit = self.options.body_bytes;
         let long = (StatusCode::PAYLOAD_TOO_LARGE, "The body is too long.");
-        let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if said.is_some_and(|said| said > limit as u64) {
+        if place::length(headers).is_some_and(|said| said > limit as u64) {
             return Err(long);
         }
         let read = tokio::time::timeout(BODY_TIME, Limited::new(body, limit).collect()).await;
@@ -301,15 +297,26 @@ impl HttpFace {
         })
     }
 
-    /// Room for another session of a client, while that begins; forgets whose those were that are gone.
+    /// Room for another session of a client, while that begins. Where it has all that it may have, one that it does not use ends.
     async fn room(&self, client: &str) -> Option<Share> {
         let sessions = self.manager.local.sessions.read().await;
-        let mut owners = lock(&self.owners);
-        owners.retain(|id, _| sessions.contains_key(id.as_str()));
-        let own = owners.values().filter(|owned| owned.client == client).count();
-        let has_room = sessions.len() + self.starting.count() < self.options.sessions;
-        let left = self.options.sessions_of_one.saturating_sub(own);
-        if has_room { self.starting.take(client, left) } else { None }
+        let all = sessions.len() + self.starting.count();
+        let left = self.options.sessions_of_one.saturating_sub(self.manager.owners.count(client));
+        if let Some(share) = self.starting.take(client, left) {
+            return (all < self.options.sessions).then_some(share);
+        }
+        // There is room in place of one that ends.
+        if all > self.options.sessions {
+            return None;
+        }
+        let share = self.starting.take(client, left + 1)?;
+        let given_up = self.manager.owners.give_one_up(client)?;
+        drop(sessions);
+        let manager = Arc::clone(&self.manager);
+        // To its end, also where whoever wants the room does not wait for it.
+        let closed = tokio::spawn(async move { manager.close_session(&given_up.into()).await });
+        let _ = closed.await;
+        Some(share)
     }
 
     /// Serves connections until `cancel` fires; then nothing new is begun, and what runs is taken back, recorded and answered. For
@@ -389,8 +396,12 @@ impl HttpFace {
 
 /// Whether this asks something, or asks again for what is to come of it. A stream of nothing but notices has no end.
 fn is_owed_an_answer(of: &Parts) -> bool {
-    let last = of.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
-    of.method == Method::POST || (of.method == Method::GET && last.is_some_and(resumed::is_of_a_request))
+    of.method == Method::POST || last_event(of).is_some_and(resumed::is_of_a_request)
+}
+
+/// The event behind which a stream is taken up again.
+fn last_event(of: &Parts) -> Option<&str> {
+    of.headers.get(LAST_EVENT_ID).filter(|_| of.method == Method::GET)?.to_str().ok()
 }
 
 /// Whether a body may be the request that begins a session: it is, or cannot be read as anything else.
@@ -427,34 +438,6 @@ fn refusal(status: StatusCode, why: &'static str) -> Answer {
         _ => {}
     }
     answer
-}
-
-/// An answer that holds its place until it is sent.
-struct Held {
-    body: BoxBody<Bytes, Infallible>,
-    _permit: OwnedSemaphorePermit,
-    _share: Share,
-    _run: Option<Run>,
-}
-
-impl Body for Held {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        poller: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(poller)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> hyper::body::SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,25 @@ pub(super) fn read(text: &[u8]) -> Read {
     }
 }
 
+/// The answer to a request whose id another one has that is not answered yet.
+pub(super) fn in_use() -> ErrorData {
+    let why = "A request of this id is not answered yet. Each request of a session has an id of its own.";
+    ErrorData::invalid_request(why, None)
+}
+
+/// Whether a message is the answer to a request of ours.
+pub(super) fn is_answer(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Parts {
+        method: Option<IgnoredAny>,
+        result: Option<IgnoredAny>,
+        error: Option<IgnoredAny>,
+    }
+
+    let parts = serde_json::from_slice::<Parts>(text);
+    parts.is_ok_and(|parts| parts.method.is_none() && (parts.result.is_some() || parts.error.is_some()))
+}
+
 /// A request for a list whose cursor is no text, or is there twice, with one in its place that no list gives: the SDK reads such params as none,
 /// and the first page would be the answer to a wrong request.
 pub(super) fn with_text_cursor(text: &[u8]) -> Option<Vec<u8>> {

@@ -147,7 +147,7 @@ impl<W: AsyncWrite + Unpin> Pen<W> {
     }
 }
 
-fn gone() -> io::Error {
+pub(super) fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more")
 }
 

@@ -13,6 +13,7 @@ use super::Hosts;
 use super::door::Door;
 use super::face::{Face, Shared};
 use super::input::Lines;
+use super::output;
 use super::running::TAKEN_BACK;
 use super::streams::Streams;
 use crate::ends::{ReadEnd, Source, WriteEnd};
@@ -71,6 +72,8 @@ async fn serve(
             Err(service::ServerInitializeError::ExpectedInitializeRequest(_)) => {
                 Err(std::io::Error::other("it does not introduce itself"))
             }
+            // What the SDK says of it names its types.
+            Err(service::ServerInitializeError::TransportError { .. }) => Err(output::gone()),
             Err(error) => Err(std::io::Error::other(error.to_string())),
         }
     });

@@ -2,14 +2,17 @@
 //!
 //! Lines come in; calls of tools among them are run here and answered straight, once the client has introduced itself, and
 //! everything else goes to the loop. The loop polls this, so that no call is handed from task to task, and what is answered
-//! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up.
+//! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up. What the loop
+//! has not answered is bounded (`handed`): a client that does not read its answers is not read either.
+
+mod end;
+mod handed;
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -27,18 +30,16 @@ use super::door::{Answered, Door, Sent};
 use super::input::{self, Lines, Next};
 use super::message::{self, Read};
 use super::output::Outbox;
-use super::running::{Running, TAKEN_BACK};
+use super::running::Running;
 use super::straight::{self, Asked};
 use crate::ends::Source;
+use handed::Handed;
 
 /// So many calls are begun before those under way are looked at: they are recorded and answered together, while the client
 /// reads what came before.
 const TOGETHER: usize = 16;
-/// So many calls run here at once. More go to the loop, so that there is always somebody who reads on.
+/// So many calls run here at once. More go to the loop, which takes as many again.
 const MOST_CALLS: usize = 256;
-/// How long calls may go on once the client says nothing more; then they are taken back.
-const LAST_CALLS: Duration = Duration::from_secs(5);
-
 /// Each time that it was polled so often, nothing is kept at hand.
 const OPEN_HANDED: u8 = 8;
 
@@ -59,6 +60,8 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     general: AsyncRwTransport<RoleServer, Empty, Outbox<W>>,
     /// What is on its way to the loop.
     read: Option<Box<RxJsonRpcMessage<RoleServer>>>,
+    /// The requests that it has.
+    handed: Handed,
     /// Whether the loop takes more than requests.
     is_open: bool,
     door: Arc<OnceLock<Arc<Door>>>,
@@ -99,7 +102,7 @@ where
     ) -> Self {
         let outbox = Outbox::new(output);
         let general = AsyncRwTransport::new(tokio::io::empty(), outbox.clone());
-        let (read, is_open) = (None, false);
+        let (read, handed, is_open) = (None, Handed::default(), false);
         let (group, sent) = (Vec::new(), Vec::new());
         let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
         let (serial, patience, is_taken_back, awake) = (0, None, false, Awake::new());
@@ -109,6 +112,7 @@ where
             outbox,
             general,
             read,
+            handed,
             is_open,
             door,
             group,
@@ -158,7 +162,7 @@ where
                 self.handed_on = true;
                 return Poll::Ready(Some(*message));
             }
-            let (was_full, was_behind) = (self.outbox.is_full(), self.outbox.is_behind());
+            let (was_full, was_behind) = (self.is_full(poller), self.outbox.is_behind());
             let has_more = was_full || self.begin();
             if !self.calls.is_empty() {
                 self.rest();
@@ -173,12 +177,12 @@ where
                 door.settle();
                 self.awake.happened();
             }
-            let is_full = self.outbox.is_full();
+            let is_full = self.is_full(poller);
             // What was said meanwhile beside answers waits for room, too.
             if (has_more && !is_full) || (was_behind && !self.outbox.is_behind()) {
                 continue;
             }
-            if is_full && self.overhears() {
+            if self.read.is_some() || (is_full && self.overhears()) {
                 continue;
             }
             if self.lines.is_over() {
@@ -199,14 +203,24 @@ where
         }
     }
 
-    /// Looks for calls that are taken back among what was read while there is no room for answers. All of it is begun, or handed on,
-    /// when there is. Whether the loop has to hear of one, which may be its own.
+    /// Whether there is no room for more answers. Who polls is woken when there may be.
+    fn is_full(&mut self, poller: &Context<'_>) -> bool {
+        self.outbox.is_full() || self.handed.is_full(poller)
+    }
+
+    /// Looks for calls that are taken back, and for answers that somebody may wait for, among what was read while there is no room for
+    /// ours. All of it is begun, or handed on, when there is. Whether the loop has to hear of one, which may be its own.
     fn overhears(&mut self) -> bool {
         while let Some(at) = self.lines.overhear() {
             let line = self.lines.bytes(at);
-            let Some(id) = straight::taken_back(line) else { continue };
+            let taken_back = straight::taken_back(line);
+            if taken_back.is_none() && !message::is_answer(line) {
+                continue;
+            }
             let read = message::read(line);
-            self.take_back(&id);
+            if let Some(id) = taken_back {
+                self.take_back(&id);
+            }
             if let (true, Read::Message(message)) = (self.is_open, read) {
                 self.read = Some(message);
                 return true;
@@ -266,16 +280,20 @@ where
         if line.trim_ascii().is_empty() {
             return;
         }
-        let has_calls = !(self.under_way.is_empty() && self.sent.is_empty());
+        let has_calls = !(self.under_way.is_empty() && self.sent.is_empty() && self.handed.is_empty());
         let taken_back = if has_calls { straight::taken_back(line) } else { None };
         match message::read(line) {
             Read::Refused(refused) if refused.is_owed => {
                 self.outbox.put(|out| straight::write(out, &refused.answer));
             }
             Read::Refused(_) => {}
-            Read::Message(message) => {
+            Read::Message(message) if let Some(id) = self.id_in_use(&message) => {
+                self.outbox.put(|out| straight::refusal(out, &id, message::in_use()));
+            }
+            Read::Message(mut message) => {
                 let takes = self.is_open || matches!(*message, JsonRpcMessage::Request(_));
                 self.is_open |= message::opens(&message);
+                self.handed.hand(&mut message);
                 self.read = takes.then_some(message);
             }
         }
@@ -288,10 +306,22 @@ where
     fn call(&self, at: Range<usize>) -> Option<(Arc<Door>, Asked)> {
         let door = self.door.get()?;
         let asked = straight::call(self.lines.bytes(at))?;
-        let is_known = self.under_way.contains_key(&asked.id)
-            || self.group.iter().any(|one| one.id == asked.id)
-            || self.sent.iter().any(|one| one.id == asked.id);
-        (self.calls.len() + self.sent.len() < MOST_CALLS && !is_known).then(|| (Arc::clone(door), asked))
+        let is_free = !self.is_in_use(&asked.id);
+        (self.calls.len() + self.sent.len() < MOST_CALLS && is_free).then(|| (Arc::clone(door), asked))
+    }
+
+    /// Whether a request has this id that is not answered yet.
+    fn is_in_use(&self, id: &RequestId) -> bool {
+        self.under_way.contains_key(id)
+            || self.group.iter().any(|one| one.id == *id)
+            || self.sent.iter().any(|one| one.id == *id)
+            || self.handed.has(id)
+    }
+
+    /// The id of a request that another one has: the loop would take the answer to one for that to the other.
+    fn id_in_use(&self, message: &RxJsonRpcMessage<RoleServer>) -> Option<RequestId> {
+        let JsonRpcMessage::Request(request) = message else { return None };
+        self.is_in_use(&request.id).then(|| request.id.clone())
     }
 
     /// The client wants no answer to a call any more.
@@ -302,6 +332,8 @@ where
             (self.sent.iter().position(|one| one.id == *id), self.door.get())
         {
             door.take_back(&self.sent.remove(at));
+        } else {
+            self.handed.take_back(id);
         }
     }
 
@@ -337,43 +369,6 @@ where
         }
         self.awake.happened();
     }
-
-    /// Waits for the last calls and their answers; not for ever. Those that go on for too long are taken back, and so are all where
-    /// the server ends.
-    fn poll_end(
-        &mut self,
-        all_is_sent: bool,
-        poller: &mut Context<'_>,
-    ) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
-        let is_idle = self.calls.is_empty() && self.sent.is_empty() && self.running.poll_none(poller);
-        if is_idle && all_is_sent {
-            return Poll::Ready(None);
-        }
-        if !self.is_taken_back && self.running.over().is_cancelled() {
-            self.take_all_back();
-        }
-        loop {
-            let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_CALLS)));
-            if patience.as_mut().poll(poller).is_pending() {
-                return Poll::Pending;
-            }
-            if is_idle || self.is_taken_back {
-                return Poll::Ready(None);
-            }
-            self.take_all_back();
-        }
-    }
-
-    /// Takes all calls back. They are recorded and answered, for which there is a moment.
-    fn take_all_back(&mut self) {
-        self.is_taken_back = true;
-        self.running.take_back();
-        self.under_way.values().for_each(|(_, handle)| handle.cancel());
-        if let Some(door) = self.door.get() {
-            self.sent.drain(..).for_each(|sent| door.give_up(&sent, &self.outbox));
-        }
-        self.patience = Some(Box::pin(tokio::time::sleep(TAKEN_BACK)));
-    }
 }
 
 impl<R, W> Transport<RoleServer> for Streams<R, W>
@@ -387,7 +382,13 @@ where
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.general.send(message)
+        let answer = self.handed.answered(&message);
+        let sent = self.general.send(message);
+        async move {
+            let sent = sent.await;
+            drop(answer);
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -397,20 +398,6 @@ where
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.outbox.close();
         Ok(())
-    }
-}
-
-/// Calls that still run are taken back. They go on by themselves until they have ended what they began and recorded it.
-impl<R, W: AsyncWrite + Unpin> Drop for Streams<R, W> {
-    fn drop(&mut self) {
-        self.under_way.values().for_each(|(_, handle)| handle.cancel());
-        if let Some(door) = self.door.get() {
-            self.sent.iter().for_each(|sent| door.take_back(sent));
-        }
-        let mut calls = std::mem::take(&mut self.calls);
-        if let (false, Ok(runtime)) = (calls.is_empty(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { while calls.next().await.is_some() {} });
-        }
     }
 }
 

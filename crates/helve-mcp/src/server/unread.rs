@@ -3,8 +3,8 @@
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CompleteRequestParams, CustomRequest, ErrorCode, GetPromptRequestParams,
-    PaginatedRequestParams, ReadResourceRequestParams, SetLevelRequestParams, SubscribeRequestParams,
-    UnsubscribeRequestParams,
+    InitializeRequestParams, PaginatedRequestParams, ReadResourceRequestParams, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionsListenRequestParams, UnsubscribeRequestParams,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,6 +12,10 @@ use serde_json::Value;
 /// Methods that the newer era has no more.
 const OF_SESSIONS: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
+/// What a request of the newer era says of its client.
+const WITH_EACH: &str =
+    "`io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
 
 /// Why a request is refused.
 pub(super) fn refusal(request: CustomRequest, is_stateless: bool) -> ErrorData {
@@ -28,7 +32,10 @@ pub(super) fn refusal(request: CustomRequest, is_stateless: bool) -> ErrorData {
         "prompts/get" => why::<GetPromptRequestParams>(params),
         "completion/complete" => why::<CompleteRequestParams>(params),
         "logging/setLevel" => why::<SetLevelRequestParams>(params),
-        "initialize" | "ping" | "server/discover" | "subscriptions/listen" => "it takes others".to_owned(),
+        "initialize" => why::<InitializeRequestParams>(params),
+        "subscriptions/listen" => why::<SubscriptionsListenRequestParams>(params),
+        "server/discover" => format!("it takes an object with `_meta` alone, and in that {WITH_EACH}"),
+        "ping" => "it takes an object or none".to_owned(),
         _ => return unknown(method),
     };
     ErrorData::invalid_params(format!("The params of {method} cannot be read: {why}."), None)
@@ -60,12 +67,21 @@ mod tests {
             ("tools/call", json!({"name": "echo", "arguments": [1]}), "map"),
             ("resources/read", json!({}), "missing field `uri`"),
             ("logging/setLevel", json!({"level": "loud"}), "loud"),
-            ("ping", json!([1]), "it takes others"),
+            ("ping", json!([1]), "an object or none"),
+            ("initialize", json!({}), "missing field `protocolVersion`"),
+            ("subscriptions/listen", json!({}), "missing field `notifications`"),
+            (
+                "server/discover",
+                json!({"a": 1}),
+                "`_meta` alone, and in that `io.modelcontextprotocol/protocolVersion`",
+            ),
         ] {
             let error = refused(method, params);
             assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{method}: {error:?}");
             assert!(error.message.contains(part) && error.message.contains(method), "{error:?}");
         }
+        let bare = refusal(CustomRequest::new("server/discover", None), false);
+        assert!(bare.message.contains("io.modelcontextprotocol/clientCapabilities"), "{bare:?}");
         let none = refusal(CustomRequest::new("tools/call", None), false);
         assert!(
             none.code == ErrorCode::INVALID_PARAMS && none.message.contains("there are none"),

@@ -2,73 +2,79 @@
 //!
 //! Each event on a stream has an id, and a client that lost its connection comes again with the last one that it saw. The SDK's
 //! sessions forget a stream as soon as its answer is on it, so the newest events of each are kept here, while it goes on and for a
-//! time after its end. Whoever reads a stream reads it for all: one that comes again takes it from the one before, and where a client
-//! is gone the rest is read for nobody, until it comes again.
+//! time after its end. A session says nothing more to anybody while one of its streams is not read, so each is read as soon as
+//! something comes, and its client is told from what is kept: one that is slow, or does not read, holds up nobody. One that comes again
+//! takes a stream from the one before.
 
 mod flight;
 mod kept;
 mod tape;
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use futures::future::Either;
 use futures::{Stream, StreamExt as _, stream};
-use rmcp::model::{
-    ClientJsonRpcMessage, ErrorData, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
+use tokio::task::AbortHandle;
 
 use super::super::face::lock;
+use super::super::message;
+use super::owners::Owners;
+use super::place::{Place, PlaceOf};
 use flight::{Flight, Flights};
 use kept::Kept;
 use tape::Tape;
 
-/// The sessions of the SDK, and what is kept of their streams.
+/// The sessions of the SDK, whose they are, and what is kept of their streams.
 #[derive(Default)]
 pub(super) struct Sessions {
     pub(super) local: LocalSessionManager,
+    pub(super) owners: Owners,
     kept: Arc<Mutex<Kept>>,
     flights: Flights,
 }
 
-/// Reads a stream, as long as no other reader has come.
+/// Tells a stream, as long as no other reader has come.
 struct Reader {
-    kept: Arc<Mutex<Kept>>,
-    session: SessionId,
     tape: Arc<Mutex<Tape>>,
     reader: u64,
-    /// The number of the event that comes next, at least.
-    next: u64,
-    /// Its client is gone already.
-    for_nobody: bool,
+    /// Reads the stream for this reader alone.
+    own: Option<AbortHandle>,
 }
 
 impl Reader {
+    /// The first reader of a stream that is read to its end, whoever its readers are: the session waits for nobody.
     fn first(
         kept: Arc<Mutex<Kept>>,
         session: SessionId,
-        rest: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
-        flight: Option<Arc<Flight>>,
+        rest: impl Stream<Item = ServerSseMessage> + Send + 'static,
+        (flight, place): (Option<Arc<Flight>>, PlaceOf),
     ) -> Reader {
-        let tape = Arc::new(Mutex::new(Tape::of(rest, flight)));
-        Reader { kept, session, tape, reader: 0, next: 0, for_nobody: false }
+        let tape = Arc::new(Mutex::new(Tape::of(flight, place)));
+        tokio::spawn(read_on(rest, Arc::clone(&tape), Some((kept, session))));
+        Reader { tape, reader: 0, own: None }
     }
 
-    /// Takes the stream from whoever reads it.
-    fn after(kept: Arc<Mutex<Kept>>, session: SessionId, tape: Arc<Mutex<Tape>>, next: u64) -> Reader {
-        let mut held = lock(&tape);
-        held.reader += 1;
-        let (reader, before) = (held.reader, held.waits.take());
-        drop(held);
+    /// The only reader of a stream, which ends with it.
+    fn only(rest: impl Stream<Item = ServerSseMessage> + Send + 'static) -> Reader {
+        let tape = Arc::new(Mutex::new(Tape::of(None, PlaceOf::default())));
+        let own = tokio::spawn(read_on(rest, Arc::clone(&tape), None)).abort_handle();
+        Reader { tape, reader: 0, own: Some(own) }
+    }
+
+    /// Takes the stream from whoever reads it, from an event of this number on.
+    fn after(tape: Arc<Mutex<Tape>>, from: u64) -> Reader {
+        let (reader, before) = lock(&tape).is_taken(from);
         if let Some(before) = before {
             before.wake();
         }
-        Reader { kept, session, tape, reader, next, for_nobody: false }
+        Reader { tape, reader, own: None }
     }
 }
 
@@ -76,72 +82,60 @@ impl Stream for Reader {
     type Item = ServerSseMessage;
 
     fn poll_next(self: Pin<&mut Self>, poller: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
-        let this = self.get_mut();
-        let mut tape = lock(&this.tape);
-        if tape.reader != this.reader {
+        let mut tape = lock(&self.tape);
+        if tape.reader != self.reader {
             return Poll::Ready(None);
         }
         // Who was woken is held no longer: with it goes its connection.
         tape.waits = None;
-        if let Some((number, event)) = tape.at_least(this.next) {
-            this.next = number + 1;
+        if let Some(event) = tape.tell() {
             return Poll::Ready(Some(event));
         }
-        let Some(rest) = &mut tape.rest else { return Poll::Ready(None) };
-        match rest.poll_next_unpin(poller) {
-            Poll::Pending => {
-                tape.waits = Some(poller.waker().clone());
-                Poll::Pending
-            }
-            Poll::Ready(Some(event)) => {
-                if let Some((number, stream)) = event.event_id.as_deref().and_then(numbers) {
-                    if tape.is_empty() {
-                        lock(&this.kept).add(&this.session, stream, &this.tape);
-                    }
-                    tape.keep((number, stream), &event);
-                    this.next = number + 1;
-                }
-                tape.tells(&event);
-                Poll::Ready(Some(event))
-            }
-            Poll::Ready(None) => {
-                let (stream, bytes) = (tape.end(), tape.bytes());
-                drop(tape);
-                if let Some(stream) = stream {
-                    Kept::end(&this.kept, &this.session, stream, bytes);
-                }
-                Poll::Ready(None)
-            }
+        if tape.is_over {
+            return Poll::Ready(None);
         }
-    }
-}
-
-impl Reader {
-    /// Who reads on for nobody when the client of this one is gone: the session waits for whoever reads its streams. It has the place
-    /// of this one and takes none, so that whoever comes again has the stream, however soon that is.
-    fn drain(&self) -> Option<Reader> {
-        let tape = lock(&self.tape);
-        let is_left = tape.rest.is_some() && tape.reader == self.reader && !self.for_nobody;
-        drop(tape);
-        is_left.then(|| Reader {
-            kept: Arc::clone(&self.kept),
-            session: Arc::clone(&self.session),
-            tape: Arc::clone(&self.tape),
-            reader: self.reader,
-            next: self.next,
-            for_nobody: true,
-        })
+        tape.waits = Some(poller.waker().clone());
+        Poll::Pending
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Some(rest) = self.drain()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(rest.for_each(|_| std::future::ready(())));
+        if let Some(own) = &self.own {
+            own.abort();
         }
+        let waits = lock(&self.tape).is_left(self.reader);
+        drop(waits);
     }
+}
+
+/// Reads a stream to its end, also where its client does not: a session waits until what it says is read, and with it all of its other
+/// streams.
+async fn read_on(
+    rest: impl Stream<Item = ServerSseMessage>,
+    tape: Arc<Mutex<Tape>>,
+    kept: Option<(Arc<Mutex<Kept>>, SessionId)>,
+) {
+    let mut rest = pin!(rest);
+    while let Some(event) = rest.next().await {
+        let mut held = lock(&tape);
+        let begun = held.keep(event);
+        if let (Some(stream), Some((kept, session))) = (begun, &kept) {
+            lock(kept).add(session, stream, &tape);
+        }
+        let waits = held.waits.take();
+        drop(held);
+        waits.into_iter().for_each(Waker::wake);
+    }
+    let ended = lock(&tape).end();
+    if let (Some((stream, bytes)), Some((kept, session))) = (ended, &kept) {
+        Kept::end(kept, session, stream, bytes);
+    }
+    let mut held = lock(&tape);
+    held.is_over = true;
+    let waits = held.waits.take();
+    drop(held);
+    waits.into_iter().for_each(Waker::wake);
 }
 
 /// The number of an event, and that of its stream, which only the streams of requests have.
@@ -155,13 +149,13 @@ pub(super) fn is_of_a_request(event: &str) -> bool {
     numbers(event).is_some()
 }
 
-/// The answer to a request whose id another one has that is not answered yet.
-fn in_use(id: RequestId) -> ServerSseMessage {
-    let why = "A request of this id is not answered yet. Each request of a session has an id of its own.";
-    ServerSseMessage::from_message(ServerJsonRpcMessage::error(
-        ErrorData::invalid_request(why, None),
-        Some(id),
-    ))
+impl Sessions {
+    /// The place of the request whose stream is taken up behind this event, as long as somebody works on it.
+    pub(super) fn place_of(&self, session: &str, event: &str) -> Option<Place> {
+        let (_, stream) = numbers(event)?;
+        let tape = Kept::stream(&self.kept, &session.into(), stream)?;
+        lock(&tape).place.again()
+    }
 }
 
 impl SessionManager for Sessions {
@@ -170,6 +164,7 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.local.create_session().await?;
+        self.owners.begun(&id);
         lock(&self.kept).open(Arc::clone(&id));
         Ok((id, transport))
     }
@@ -188,25 +183,29 @@ impl SessionManager for Sessions {
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
         Kept::close(&self.kept, id);
-        self.local.close_session(id).await
+        let closed = self.local.close_session(id).await;
+        // As long as it is there it is somebody's.
+        self.owners.ended(id);
+        closed
     }
 
     async fn create_stream(
         &self,
         id: &SessionId,
-        mut message: ClientJsonRpcMessage,
+        mut asked: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let mut flight = None;
-        if let JsonRpcMessage::Request(request) = &mut message {
+        let mut of = (None, PlaceOf::default());
+        if let JsonRpcMessage::Request(request) = &mut asked {
             let Some(begun) = self.flights.begin(id, &request.id) else {
-                return Ok(Either::Right(stream::iter([in_use(request.id.clone())])));
+                let refused = ServerJsonRpcMessage::error(message::in_use(), Some(request.id.clone()));
+                return Ok(Either::Right(stream::iter([ServerSseMessage::from_message(refused)])));
             };
             // Who works on it has a part in it: where it is taken back, its stream ends before that.
             request.request.extensions_mut().insert(Arc::clone(&begun));
-            flight = Some(begun);
+            of = (Some(begun), PlaceOf::request(&request.request));
         }
-        let rest = self.local.create_stream(id, message).await?;
-        Ok(Either::Left(Reader::first(Arc::clone(&self.kept), Arc::clone(id), rest, flight)))
+        let rest = self.local.create_stream(id, asked).await?;
+        Ok(Either::Left(Reader::first(Arc::clone(&self.kept), Arc::clone(id), rest, of)))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
@@ -217,7 +216,7 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.local.create_standalone_stream(id).await
+        Ok(Reader::only(self.local.create_standalone_stream(id).await?))
     }
 
     async fn resume(
@@ -228,12 +227,10 @@ impl SessionManager for Sessions {
         if let Some((number, stream)) = numbers(&last_event_id) {
             let tape = Kept::stream(&self.kept, id, stream);
             if let Some(tape) = tape {
-                let (kept, session) = (Arc::clone(&self.kept), Arc::clone(id));
-                let next = number.saturating_add(1);
-                return Ok(Either::Left(Reader::after(kept, session, tape, next)));
+                return Ok(Reader::after(tape, number.saturating_add(1)));
             }
         }
-        Ok(Either::Right(self.local.resume(id, last_event_id).await?))
+        Ok(Reader::only(self.local.resume(id, last_event_id).await?))
     }
 }
 

@@ -9,8 +9,11 @@ use tokio::sync::{mpsc, watch};
 
 use super::super::{Card, Host, HostCall};
 
+mod sessions;
+mod stalled;
+
 /// A host whose calls go on until they are taken back, and tell of their beginning and their end. Those of the tool `stays` go on
-/// then too.
+/// then too, and those of `chatters` end once they have said much.
 struct Empty(watch::Sender<u64>, mpsc::UnboundedSender<&'static str>);
 
 impl Hosts for Empty {
@@ -39,6 +42,11 @@ impl Host for Empty {
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(async move {
             let _ = self.1.send("began");
+            if call.call.tool == "chatters" {
+                stalled::chatter(&call.line).await;
+                let _ = self.1.send("ended");
+                return Box::new(CallResult::saying(CallId::from_parts(1, 2), call.call.tool, "said"));
+            }
             call.line.cancel.cancelled().await;
             if call.call.tool == "stays" {
                 std::future::pending::<()>().await;
@@ -183,6 +191,51 @@ async fn only_so_many_answers_are_under_way() {
     assert_eq!(face.handle(request(&[], hello())).await.status(), StatusCode::OK);
 }
 
+/// In a session a call goes on where its client hangs up.
+#[tokio::test]
+async fn who_hangs_up_makes_no_room_before_the_work_is_done() {
+    let (face, mut told) = told_face(|options| (options.streams, options.streams_of_one) = (3, 2));
+    let (session, mut one) = with_a_call(&face, &mut told).await;
+    let event = first_event(&mut one).await;
+    drop(one);
+    let again =
+        |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
+    let mine = [(SESSION_ID, session.as_str())];
+    drop(face.handle(request(&mine, again(3).to_string())).await);
+    assert_eq!(next(&mut told).await, Some("began"));
+    let refused = face.handle(request(&mine, again(4).to_string())).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    // Another client has its own, and a stream that is taken up again has that of its request.
+    let other = [("authorization", "Bearer second")];
+    assert_eq!(face.handle(request(&other, hello())).await.status(), StatusCode::OK);
+    for _ in 0..3 {
+        assert_eq!(face.handle(behind(&session, &event)).await.status(), StatusCode::OK);
+    }
+    assert_eq!(face.handle(behind(&session, "0")).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    // What is begun can be taken back and ended all the same, and nothing else comes in.
+    let notice = |method: &str, more: &str| {
+        let params = json!({"requestId": 2, "reason": more});
+        let notice = json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string();
+        let length = notice.len().to_string();
+        request(&[mine[0], ("content-length", &length)], notice)
+    };
+    let long = "x".repeat(4 << 10);
+    for notice in [notice("notifications/progress", ""), notice("notifications/cancelled", &long)] {
+        assert_eq!(face.handle(notice).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+    let cancel = face.handle(notice("notifications/cancelled", "")).await;
+    assert_eq!((cancel.status(), next(&mut told).await), (StatusCode::ACCEPTED, Some("ended")));
+    // Soon after the end of the call.
+    let soon = async {
+        while pinged(&face, &session, &json!(4)).await.contains("Too many") {}
+        drop(face.handle(request(&mine, again(5).to_string())).await);
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(60), soon).await.is_ok());
+    assert_eq!(next(&mut told).await, Some("began"));
+    let ended = face.handle(end_of(&session, "Bearer first")).await.status();
+    assert_eq!((ended, next(&mut told).await), (StatusCode::ACCEPTED, Some("ended")));
+}
+
 #[tokio::test]
 async fn a_body_that_is_no_message_is_answered_as_one() {
     let lone = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\ud83d"}}"#;
@@ -262,6 +315,9 @@ async fn a_session_that_its_client_ends_takes_its_calls_with_it_and_no_others() 
     assert_eq!((next(&mut told).await, next(&mut told).await), (Some("ended"), None));
     assert_eq!(face.handle(end_of(&two, "Bearer first")).await.status(), StatusCode::ACCEPTED);
     assert_eq!(next(&mut told).await, Some("ended"));
+    for gone in [&one, "guessed"] {
+        assert_eq!(face.handle(end_of(gone, "Bearer first")).await.status(), StatusCode::NOT_FOUND);
+    }
 }
 
 /// The stream behind this event.

@@ -1,6 +1,7 @@
 //! A client on two streams: calls beside each other, taken back, and at the end of input.
 
 mod client;
+mod crowd;
 mod ends;
 mod progress;
 mod strange;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use client::{Client, call, cancelled};
+use client::{Client, call, cancelled, stateless};
 
 use super::*;
 
@@ -178,6 +179,46 @@ async fn a_request_whose_id_another_has_is_not_lost() {
     assert_eq!(answers(&mut client, 2).await, [(1, "a".to_owned()), (1, "b".to_owned())]);
 }
 
+/// Whoever runs the first: this transport or the loop.
+#[tokio::test]
+async fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
+    for of_the_loop in [false, true] {
+        let mut client = Client::open().await;
+        client.say(&[call(json!("s"), "say", "")]).await;
+        assert_eq!(client.hear().await["id"], "s");
+        let era = |call| if of_the_loop { stateless(call) } else { call };
+        client.say(&[era(call(json!(1), "lingers", ""))]).await;
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        let others = [ping.clone(), call(json!(1), "say", ""), stateless(call(json!(1), "say", ""))];
+        client.say(&others).await;
+        for _ in &others {
+            let refused = client.hear().await;
+            assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(1), &json!(-32600)));
+        }
+        client.say(&[call(json!("1"), "say", ""), era(call(json!(2), "wait", "")), cancelled(2)]).await;
+        assert_eq!(client.hear().await["id"], "1", "it is another id");
+        client.hear_of_an_end().await;
+        // It is free once nobody works on it.
+        client.say(&[era(call(json!(2), "say", ""))]).await;
+        assert_eq!(client.hear().await["id"], 2);
+        assert_eq!(client.fake.began.lock().unwrap().len(), 5);
+        client.fake.lets_go.notify_one();
+        client.served.abort();
+    }
+}
+
+/// A first request that is answered late has its answer.
+#[tokio::test]
+async fn an_id_is_free_as_soon_as_its_answer_is_out() {
+    let mut client = Client::open().await;
+    for era in [|call| call, stateless] {
+        for _ in 0..50 {
+            client.say(&[era(call(json!(1), "later", "a"))]).await;
+            assert_eq!(client.hear().await["result"]["content"][0]["text"], "a");
+        }
+    }
+}
+
 #[tokio::test]
 async fn calls_that_were_sent_hold_nobody_up_and_what_is_logged_goes_before_the_answer() {
     let mut client = Client::open().await;
@@ -194,9 +235,10 @@ async fn calls_that_were_sent_hold_nobody_up_and_what_is_logged_goes_before_the_
     let logs = ["log", "log"].map(str::to_owned);
     assert_eq!(answers(&mut client, 2).await, [2, 4].into_iter().zip(logs).collect::<Vec<_>>());
     assert!(!client.fake.unsettled.load(Ordering::Relaxed));
-    // An id that is still in use is another's call, which the loop reads.
     client.say(&[call(json!(1), "quick", "again"), call(json!(5), "quick", "5")]).await;
-    assert_eq!(answers(&mut client, 2).await, [(1, "again".to_owned()), (5, "5".to_owned())]);
+    let refused = client.hear().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(1), &json!(-32600)));
+    assert_eq!(answers(&mut client, 1).await, [(5, "5".to_owned())]);
 }
 
 #[tokio::test]

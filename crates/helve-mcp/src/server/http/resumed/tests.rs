@@ -1,7 +1,7 @@
 //! Streams that break off, are read again, and are kept for a time.
 
 use super::kept::{EACH, KEPT_FOR, MOST, MOST_OF_ONE};
-use super::tape::MOST_EVENTS;
+use super::tape::{MOST_EVENTS, MOST_OF_NOTICES, MOST_WAITING};
 use super::*;
 use futures::channel::mpsc;
 use pretty_assertions::assert_eq;
@@ -25,20 +25,39 @@ fn kept(sessions: &[&str]) -> Shared {
 
 fn stream(kept: &Shared, session: &str) -> (Source, Reader) {
     let (from, rest) = mpsc::unbounded();
-    (from, Reader::first(Arc::clone(kept), session.into(), rest, None))
+    (from, Reader::first(Arc::clone(kept), session.into(), rest, Default::default()))
 }
 
 /// The stream 7 of a session, behind this event.
 fn again(kept: &Shared, session: &str, last: u64) -> Option<Reader> {
     let tape = Kept::stream(kept, &session.into(), 7)?;
-    Some(Reader::after(Arc::clone(kept), session.into(), tape, last + 1))
+    Some(Reader::after(tape, last + 1))
 }
 
 /// A stream that ended with messages of so many bytes.
 fn ended(kept: &Shared, session: &str, number: u64, bytes: usize) {
-    let (_, reader) = stream(kept, session);
-    lock(kept).add(&session.into(), number, &reader.tape);
+    let tape = Arc::new(Mutex::new(Tape::of(None, PlaceOf::default())));
+    lock(kept).add(&session.into(), number, &tape);
     Kept::end(kept, &session.into(), number, bytes);
+}
+
+/// A notice of so many bytes, and somewhat more.
+fn notice(number: u64, bytes: usize) -> ServerSseMessage {
+    let params = json!({"level": "info", "data": "x".repeat(bytes)});
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+    ServerSseMessage::new(format!("{number}/7"), serde_json::from_value(message).unwrap())
+}
+
+fn question(number: u64) -> ServerSseMessage {
+    let message = json!({"jsonrpc": "2.0", "id": number, "method": "roots/list"});
+    ServerSseMessage::new(format!("{number}/7"), serde_json::from_value(message).unwrap())
+}
+
+/// Until all that was said was read.
+async fn settled() {
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Which of these streams are kept.
@@ -83,33 +102,97 @@ async fn who_comes_again_takes_the_stream() {
     assert_eq!(ids(second).await, ["1/7"]);
 }
 
-/// Whatever the moment in which the one before is given up.
 #[tokio::test]
-async fn who_reads_on_for_nobody_takes_the_stream_from_nobody() {
+async fn only_so_much_is_kept() {
+    let kept = kept(&["s"]);
+    let (from, mut reader) = stream(&kept, "s");
+    for number in 0..100 {
+        from.unbounded_send(notice(number, 0)).unwrap();
+        assert_eq!(reader.next().await.unwrap().event_id, Some(format!("{number}/7")));
+    }
+    from.unbounded_send(event(100, "")).unwrap();
+    drop(from);
+    assert_eq!(ids(reader).await, ["100/7"]);
+    assert_eq!(ids(again(&kept, "s", 0).unwrap()).await.len(), MOST_EVENTS);
+}
+
+/// A session says nothing more on any of its streams while what it says on one is not read.
+#[tokio::test]
+async fn a_stream_is_read_though_its_client_does_not_and_loses_notices_alone() {
+    const MANY: u64 = 10_000;
+    for bytes in [0, 10_000] {
+        let kept = kept(&["s"]);
+        // No more room than the SDK has.
+        let (from, rest) = tokio::sync::mpsc::channel(16);
+        let rest = stream::unfold(rest, async |mut rest| Some((rest.recv().await?, rest)));
+        let reader = Reader::first(Arc::clone(&kept), "s".into(), rest, Default::default());
+        let said = async {
+            from.send(question(0)).await.unwrap();
+            for number in 1..MANY {
+                from.send(notice(number, bytes)).await.unwrap();
+            }
+            from.send(question(MANY)).await.unwrap();
+            from.send(event(MANY + 1, "answer")).await.unwrap();
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(60), said).await.is_ok(), "nobody is held up");
+        drop(from);
+        let told: Vec<ServerSseMessage> = reader.collect().await;
+        let notices = told
+            .iter()
+            .filter(|event| matches!(event.message.as_deref(), Some(ServerJsonRpcMessage::Notification(_))));
+        let most = MOST_OF_NOTICES.checked_div(bytes).map_or(MOST_WAITING, |most| most + 2);
+        let count = notices.count();
+        assert!(count > 8 && count <= most, "{count}");
+        let told: Vec<_> = told.into_iter().filter_map(|event| event.event_id).collect();
+        let last: Vec<String> = [MANY - 1, MANY, MANY + 1].map(|number| format!("{number}/7")).into();
+        assert_eq!((&told[0], &told[told.len() - 3..]), (&"0/7".to_owned(), &*last));
+    }
+}
+
+/// Whoever asks beyond all measure: what waits stays bounded.
+#[tokio::test]
+async fn also_questions_wait_in_bounds() {
+    let kept = kept(&["s"]);
+    let (from, reader) = stream(&kept, "s");
+    (0..1_000).for_each(|number| from.unbounded_send(question(number)).unwrap());
+    from.unbounded_send(event(1_000, "answer")).unwrap();
+    drop(from);
+    settled().await;
+    let told = ids(reader).await;
+    assert_eq!((told.len(), told.last().map(String::as_str)), (MOST_WAITING, Some("1000/7")));
+}
+
+#[tokio::test]
+async fn a_stream_of_one_reader_ends_with_it() {
+    let (from, rest) = mpsc::unbounded();
+    let mut reader = Reader::only(rest);
+    let mut event = notice(0, 0);
+    event.event_id = Some("5".to_owned());
+    from.unbounded_send(event).unwrap();
+    assert_eq!(reader.next().await.unwrap().event_id.as_deref(), Some("5"));
+    for number in 0..1_000 {
+        let mut event = notice(0, 0);
+        event.event_id = Some((6 + number).to_string());
+        from.unbounded_send(event).unwrap();
+    }
+    settled().await;
+    assert_eq!(reader.next().await.unwrap().event_id, Some((1_006 - MOST_WAITING).to_string()));
+    drop(reader);
+    settled().await;
+    assert!(from.is_closed(), "another one can have it");
+}
+
+/// An event that nobody waited for comes from its text.
+#[tokio::test]
+async fn who_comes_again_with_an_event_that_there_is_not_yet_hears_what_comes() {
     let kept = kept(&["s"]);
     let (from, mut first) = stream(&kept, "s");
     from.unbounded_send(event(0, "")).unwrap();
     assert!(first.next().await.is_some());
-    // The first one is being given up while another comes.
-    let drain = first.drain().unwrap();
-    let second = again(&kept, "s", 0).unwrap();
+    let second = again(&kept, "s", 1_000).unwrap();
     from.unbounded_send(event(1, "one")).unwrap();
     drop(from);
-    assert_eq!(ids(drain).await, Vec::<String>::new());
-    assert!(first.drain().is_none(), "it has another reader");
     assert_eq!(ids(second).await, ["1/7"]);
-}
-
-#[tokio::test]
-async fn only_so_much_is_kept() {
-    let kept = kept(&["s"]);
-    let (from, reader) = stream(&kept, "s");
-    for number in 0..100 {
-        from.unbounded_send(event(number, "")).unwrap();
-    }
-    drop(from);
-    assert_eq!(ids(reader).await.len(), 100);
-    assert_eq!(ids(again(&kept, "s", 0).unwrap()).await.len(), MOST_EVENTS);
 }
 
 #[tokio::test]
@@ -241,23 +324,31 @@ async fn what_is_told_again_is_what_was_told() {
             "structuredContent": {"z": u64::MAX, "a": 1.000_000_000_000_000_2, "m": deep}, "isError": false}}),
     ];
     let kept = kept(&["s"]);
-    let (from, reader) = stream(&kept, "s");
-    for (number, message) in (0..).zip(messages) {
-        let message: ServerJsonRpcMessage = serde_json::from_value(message).unwrap();
-        from.unbounded_send(ServerSseMessage::new(format!("{number}/7"), message)).unwrap();
-    }
-    from.unbounded_send(ServerSseMessage::priming("4/7", Duration::from_secs(3))).unwrap();
-    drop(from);
+    let (from, mut reader) = stream(&kept, "s");
     let told = |event: ServerSseMessage| {
         let message = event.message.map(|message| serde_json::to_value(message).unwrap());
         (event.event_id, message, event.retry)
     };
-    let first: Vec<_> = reader.map(told).collect().await;
+    let mut first = Vec::new();
+    let messages = messages.map(|message| serde_json::from_value::<ServerJsonRpcMessage>(message).unwrap());
+    for (number, message) in (0..).zip(messages) {
+        let sent = Arc::new(message);
+        let mut event = ServerSseMessage::priming(format!("{number}/7"), Duration::from_secs(3));
+        event.message = Some(Arc::clone(&sent));
+        // Who waits gets it as it came.
+        let (said, heard) = tokio::join!(async { from.unbounded_send(event) }, reader.next());
+        said.unwrap();
+        let heard = heard.unwrap();
+        assert!(Arc::ptr_eq(heard.message.as_ref().unwrap(), &sent));
+        first.push(told(heard));
+    }
+    from.unbounded_send(ServerSseMessage::priming("4/7", Duration::from_secs(3))).unwrap();
+    drop(from);
+    first.extend(reader.map(told).collect::<Vec<_>>().await);
     let second: Vec<_> = again(&kept, "s", 4).unwrap().map(told).collect().await;
     assert_eq!(second, []);
-    let mut reader = again(&kept, "s", 0).unwrap();
-    reader.next = 0;
-    assert_eq!(reader.map(told).collect::<Vec<_>>().await, first);
+    let tape = Kept::stream(&kept, &"s".into(), 7).unwrap();
+    assert_eq!(Reader::after(tape, 0).map(told).collect::<Vec<_>>().await, first);
 }
 
 /// Whoever was woken for the last time: a connection that has ended takes no room.
@@ -274,24 +365,22 @@ async fn who_has_read_a_stream_is_not_held_by_it() {
     let waker = nobody.into();
     let mut poller = Context::from_waker(&waker);
     from.unbounded_send(event(0, "")).unwrap();
+    settled().await;
     assert!(reader.poll_next_unpin(&mut poller).is_ready());
     assert!(reader.poll_next_unpin(&mut poller).is_pending());
     drop(from);
+    settled().await;
     assert!(matches!(reader.poll_next_unpin(&mut poller), Poll::Ready(None)));
     drop((reader, waker));
     assert!(Kept::stream(&kept, &"s".into(), 7).is_some());
     assert!(woken.upgrade().is_none());
 }
 
-/// The rest of a stream, which tells whether all was locked when it went.
+/// A reader that waits, and tells whether all was locked when it went.
 struct Tells(Shared, Arc<Mutex<Vec<bool>>>);
 
-impl Stream for Tells {
-    type Item = ServerSseMessage;
-
-    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
-        Poll::Pending
-    }
+impl std::task::Wake for Tells {
+    fn wake(self: Arc<Self>) {}
 }
 
 impl Drop for Tells {
@@ -306,12 +395,10 @@ async fn what_is_let_go_goes_while_nobody_waits_for_it() {
     let kept = kept(&["one", "two"]);
     let told = Arc::default();
     let ends = |session: &str, number, bytes| {
-        let rest = Tells(Arc::clone(&kept), Arc::clone(&told));
-        let reader = Reader::first(Arc::clone(&kept), session.into(), rest, None);
-        lock(&kept).add(&session.into(), number, &reader.tape);
-        // It is nobody's any more, and not read on.
-        lock(&reader.tape).reader += 1;
-        drop(reader);
+        let tape = Arc::new(Mutex::new(Tape::of(None, PlaceOf::default())));
+        lock(&tape).waits = Some(Arc::new(Tells(Arc::clone(&kept), Arc::clone(&told))).into());
+        lock(&kept).add(&session.into(), number, &tape);
+        drop(tape);
         Kept::end(&kept, &session.into(), number, bytes);
     };
     // Without an answer, too long, pushed out.

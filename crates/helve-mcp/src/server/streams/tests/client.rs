@@ -1,12 +1,15 @@
 //! A host that does as calls say, and a client that has introduced itself to a server before it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Context;
 use std::time::Duration;
 
 use helve_core::context::ProgressNote;
-use helve_core::{BoxFuture, Call, CallId, CallResult, Cancel, LogLevel, Peer, ToolError, ToolSpec};
+use helve_core::{
+    BoxFuture, Call, CallId, CallResult, Cancel, EmbeddedResource, LogLevel, Peer, QuestionKind, ToolError,
+    ToolSpec,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::{
@@ -17,8 +20,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, Taken, serve_streams};
 
 /// `say` answers at once with the text that it is given, `later` when it is looked at again, `wait` when it is taken back, `lingers`
-/// when it is let go after that, and `never` never. `quick` is taken together with others, and has to wait all the same where its
-/// text says so.
+/// when it is let go after that, `asks` when the client has said what its roots are, and `never` never. `quick` is taken together with
+/// others, and has to wait all the same where its text says so.
 pub(super) struct Fake {
     version: watch::Sender<u64>,
     beside: mpsc::UnboundedSender<bool>,
@@ -37,6 +40,8 @@ pub(super) struct Fake {
     pub(super) lets_go: Notify,
     /// Where calls tell of their progress that were sent and go on.
     pub(super) tells: Tells,
+    /// How many resources were read.
+    pub(super) read: AtomicUsize,
 }
 
 type Tells = Arc<Mutex<Vec<mpsc::Sender<ProgressNote>>>>;
@@ -160,7 +165,36 @@ fn said(id: Option<Value>, tool: String, text: &str) -> Box<CallResult> {
     Box::new(CallResult { id, ..CallResult::saying(CallId::from_parts(1, 2), tool, text) })
 }
 
-struct Fakes(Arc<Fake>);
+pub(super) struct Fakes(Arc<Fake>);
+
+impl Fakes {
+    /// Hosts whose calls nobody watches.
+    pub(super) fn new() -> Fakes {
+        Fakes(Arc::new(Fake::new().0))
+    }
+}
+
+impl Fake {
+    /// With what tells whether calls came together, and that they have ended.
+    fn new() -> (Fake, mpsc::UnboundedReceiver<bool>, mpsc::UnboundedReceiver<()>) {
+        let ((tell_beside, beside), (tell_ended, ended)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let fake = Fake {
+            version: watch::Sender::new(0),
+            beside: tell_beside,
+            ended: tell_ended,
+            began: Arc::default(),
+            groups: Arc::default(),
+            stays: Arc::default(),
+            stayed: Arc::default(),
+            unsettled: Arc::default(),
+            lets_go: Notify::new(),
+            tells: Arc::default(),
+            read: AtomicUsize::new(0),
+        };
+        (fake, beside, ended)
+    }
+}
 
 impl Host for Fake {
     fn tools(&self) -> Vec<Arc<ToolSpec>> {
@@ -188,11 +222,24 @@ impl Host for Fake {
                     self.lets_go.notified().await;
                     let _ = self.ended.send(());
                 }
+                "asks" => {
+                    let roots = line.peer.ask("roots", QuestionKind::Roots, json!({})).await.unwrap();
+                    return said(call.id, call.tool, &roots.to_string());
+                }
                 "later" => tokio::task::yield_now().await,
                 "never" => std::future::pending().await,
                 _ => {}
             }
             said(call.id, call.tool, &text)
+        })
+    }
+
+    /// A resource whose content is its address.
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
+        Box::pin(async move {
+            self.read.fetch_add(1, Ordering::Relaxed);
+            let (uri, text) = (uri.to_owned(), Some(uri.to_owned()));
+            Ok(vec![EmbeddedResource { uri, text, ..EmbeddedResource::default() }])
         })
     }
 
@@ -247,25 +294,12 @@ impl Client {
     /// One that has not introduced itself, with a server that serves it until that fires.
     pub(super) fn stranger(cancel: Cancel) -> Client {
         let (near, far) = tokio::io::duplex(64 << 10);
-        let ((tell_beside, beside), (tell_ended, ended)) =
-            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let fake = Fake {
-            version: watch::Sender::new(0),
-            beside: tell_beside,
-            ended: tell_ended,
-            began: Arc::default(),
-            groups: Arc::default(),
-            stays: Arc::default(),
-            stayed: Arc::default(),
-            unsettled: Arc::default(),
-            lets_go: Notify::new(),
-            tells: Arc::default(),
-        };
+        let (fake, beside, ended) = Fake::new();
         let fake = Arc::new(fake);
-        let host = Arc::clone(&fake);
+        let hosts = Arc::new(Fakes(Arc::clone(&fake)));
         let served = tokio::spawn(async move {
             let (input, output) = tokio::io::split(far);
-            serve_streams(Arc::new(Fakes(host)), input, output, 10_000, &cancel).await
+            serve_streams(hosts, input, output, 10_000, &cancel).await
         });
         let (from, to) = tokio::io::split(near);
         Client { to, from: BufReader::new(from).lines(), beside, ended, served, fake }
@@ -273,7 +307,8 @@ impl Client {
 
     pub(super) async fn introduces_itself(&mut self) {
         let who = json!({"name": "c", "version": "1"});
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": who});
+        let hello =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": who});
         self.say(&[json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})]).await;
         assert_eq!(self.hear().await["id"], 0);
         self.say(&[json!({"jsonrpc": "2.0", "method": "notifications/initialized"})]).await;

@@ -1,11 +1,14 @@
 //! The end: of input, and of the server.
 
+use std::sync::Arc;
+
 use helve_core::Cancel;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::client::{Client, call, stateless};
+use super::client::{Client, Fakes, call, stateless};
+use crate::server::serve_streams;
 
 #[tokio::test(start_paused = true)]
 async fn at_the_end_of_input_what_is_done_is_answered_and_what_goes_on_is_taken_back() {
@@ -75,4 +78,14 @@ async fn a_server_ends_before_its_client_has_introduced_itself() {
     tokio::task::yield_now().await;
     canceller.cancel();
     client.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_any_more_is_told_of_in_plain_words() {
+    let (mut client, input) = tokio::io::duplex(1 << 10);
+    let (gone, output) = tokio::io::duplex(1);
+    drop(gone);
+    client.write_all(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ping\"}\n").await.unwrap();
+    let served = serve_streams(Arc::new(Fakes::new()), input, output, 10_000, &Cancel::never()).await;
+    assert_eq!(served.unwrap_err().to_string(), "the client does not read any more");
 }

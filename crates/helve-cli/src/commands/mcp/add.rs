@@ -88,7 +88,7 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
     };
     let seen = shown_to_all(global)?;
     drafts.iter_mut().for_each(|draft| note_unseen(draft, &seen));
-    let path = config::user_file(global)?;
+    let path = file::real(&config::user_file(global)?)?;
     let before = file::read(&path)?;
     let mut after = before.clone().unwrap_or_default();
     let mut text =

@@ -135,6 +135,16 @@ class Useful(Plain):
         if name == "log":
             note("notifications/message", level="warning", logger="test", data="half way\x1b[2J")
             time.sleep(0.2)
+        if name == "count" and "to" in args:
+            token, lines = token_of(message), []
+            for number in range(1, args["to"] + 1):
+                progress = {"progressToken": token, "progress": number, "total": args["to"]}
+                lines.append({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+                logged = {"level": "warning", "data": number}
+                lines.append({"jsonrpc": "2.0", "method": "notifications/message", "params": logged})
+            lines.append({"jsonrpc": "2.0", "id": message["id"], "result": text("counted")})
+            raw(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            return None
         if name == "count":
             token = token_of(message)
             for number in range(1, 4):

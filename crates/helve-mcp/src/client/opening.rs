@@ -26,8 +26,9 @@ use super::frame::{Ending, Streams};
 use super::gate::Gate;
 use super::http::{self, Http};
 use super::look::Era;
+use super::notices::Notices;
 use super::oauth::SignIn;
-use super::process::{self, Process};
+use super::process;
 use super::questions::Questions;
 use super::sse;
 
@@ -142,11 +143,12 @@ impl Opening<'_> {
         let name = &self.spec.name;
         let (process, read, write) =
             process::start(launched, name, stdio, Arc::clone(&self.parts.log)).map_err(OpenFailure::Plain)?;
-        let ending = Ending::default();
+        let (ending, notices) = (Ending::default(), self.notices());
         let streams = Streams::new(read, write, self.parts.limits.frame_bytes, ending.clone())
-            .patient(self.spec.call_timeout + LONGER);
+            .patient(self.spec.call_timeout + LONGER)
+            .telling(Arc::clone(&notices));
         let straight = streams.straight();
-        let failure = match self.negotiate(streams, era, ending, None).await {
+        let failure = match self.negotiate(streams, era, ending, notices).await {
             Ok(connection) => {
                 // A server of the newer era wants to hear with each request who asks; the loop says that.
                 let straight = Some(straight).filter(|_| connection.era == Era::Stateful);
@@ -178,7 +180,7 @@ impl Opening<'_> {
         let transport = sse::open(name, client, url, headers, http.bearer.clone(), cap, ending.clone())
             .await
             .map_err(plain)?;
-        self.negotiate(transport, Some(Era::Stateful), ending, None).await
+        self.negotiate(transport, Some(Era::Stateful), ending, self.notices()).await
     }
 
     async fn connect_http(&self, http: &HttpServer, era: Option<Era>) -> Result<Connection, OpenFailure> {
@@ -200,11 +202,16 @@ impl Opening<'_> {
             let manager = self.signing().manager(http).await.map_err(plain)?;
             let transport =
                 StreamableHttpClientTransport::with_client(AuthClient::new(client, manager), config);
-            self.negotiate(transport, era, ending, None).await
+            self.negotiate(transport, era, ending, self.notices()).await
         } else {
-            self.negotiate(StreamableHttpClientTransport::with_client(client, config), era, ending, None)
-                .await
+            let transport = StreamableHttpClientTransport::with_client(client, config);
+            self.negotiate(transport, era, ending, self.notices()).await
         }
+    }
+
+    /// What the server tells at a new connection.
+    fn notices(&self) -> Arc<Notices> {
+        Arc::new(Notices::new(&self.spec.name, Arc::clone(&self.parts.log)))
     }
 
     async fn negotiate(
@@ -212,7 +219,7 @@ impl Opening<'_> {
         transport: impl Transport<RoleClient> + 'static,
         era: Option<Era>,
         ending: Ending,
-        process: Option<Process>,
+        notices: Arc<Notices>,
     ) -> Result<Connection, OpenFailure> {
         let from = Instant::now();
         let newest_first: Vec<ProtocolVersion> =
@@ -231,13 +238,13 @@ impl Opening<'_> {
             self.parts.workspace.clone(),
             Arc::clone(&self.parts.log),
         );
-        let face = Face::new(questions, self.news.clone());
+        let face = Face::new(questions, Arc::clone(&notices), self.news.clone());
         // An address always answers somehow.
         let patience = match &self.spec.transport {
             Where::Stdio(_) => PATIENCE.min(self.spec.start_timeout / PATIENCE_PART),
             Where::Http(_) => self.spec.start_timeout,
         };
-        let gate = Gate::new(transport, ending.clone(), patience);
+        let gate = Gate::new(transport, ending.clone(), patience, notices);
         let service = face
             .serve_with_lifecycle(gate, mode)
             .await
@@ -261,7 +268,7 @@ impl Opening<'_> {
             }
         }
         Ok(Connection {
-            process,
+            process: None,
             ending,
             server: self.spec.name.clone(),
             era,

@@ -32,7 +32,7 @@ fn answer(message: &Value) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
 }
 
-fn fleet(url: String, sse: bool) -> Arc<Fleet> {
+pub(super) fn fleet(url: String, sse: bool) -> Arc<Fleet> {
     let memory = Arc::new(Memory::default());
     let server = ServerSpec {
         transport: Transport::Http(HttpServer {

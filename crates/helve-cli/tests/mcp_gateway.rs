@@ -458,3 +458,19 @@ fn what_a_server_tells_at_a_stretch_comes_in_order_and_before_its_answer() {
         assert_eq!(client.others().len(), known);
     }
 }
+
+/// The line that a refusal offers opens its server to the caller, and no other.
+#[test]
+fn what_a_refusal_offers_is_enough_and_opens_nothing_else() {
+    let Some(place) = place("", "network = 'host'", "network = 'host'") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let refused = client.call("mcp__one__echo", json!({"say": "a"}));
+    assert_eq!(kind(&refused), "approval_required");
+    let shown = refused.to_string().replace("\\\"", "\"");
+    let grant = "mcp.servers.one.approval = \"never\"";
+    assert!(shown.contains(grant) && !shown.contains("auto_approve"), "{shown}");
+    client.end();
+    let mut client = open(&place, &["--set", grant], json!({}));
+    assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "a"}))), "one echo a");
+    assert_eq!(kind(&client.call("mcp__two__echo", json!({"say": "b"}))), "approval_required");
+}

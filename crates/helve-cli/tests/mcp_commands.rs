@@ -7,7 +7,21 @@ mod support;
 use std::os::unix::fs::symlink;
 
 use pretty_assertions::assert_eq;
-use support::{Place, good, json_of};
+use serde_json::json;
+use support::{Place, good, is_installed, json_of, sandbox_works};
+
+/// A place with a server of this kind, `s`; none where it cannot run.
+fn with_server(kind: &str, more: &str) -> Option<Place> {
+    if !sandbox_works() || !is_installed("python3") {
+        return None;
+    }
+    let place = Place::new();
+    place.put("servers.py", include_str!("mcp/servers.py"));
+    place.configure(&format!(
+        "[mcp.servers.s]\ncommand = 'python3'\nargs = ['servers.py', '{kind}']\n{more}\n"
+    ));
+    Some(place)
+}
 
 /// A repository comes from elsewhere: no link of it leads what is written for a project out of the workspace.
 #[test]
@@ -52,4 +66,46 @@ fn the_real_file_is_shown() {
     let shown = good(&place, &["mcp", "install", "claude", "--yes"]);
     assert!(shown.stdout.contains("outside/claude.json"), "{shown:?}");
     assert!(shown.stderr.contains(&format!("{} is written", owners.display())), "{shown:?}");
+}
+
+/// A tool that calls do not find is not said to be on.
+#[test]
+fn what_is_kept_out_of_calls_is_said_to_be() {
+    let Some(place) = with_server("Schemas", "") else { return };
+    let shown = good(&place, &["mcp", "test", "s"]);
+    let line = |tool: &str| {
+        let mut lines = shown.stdout.lines().map(str::trim);
+        lines.find(|line| line.split_whitespace().any(|word| word == tool)).unwrap_or_default().to_owned()
+    };
+    assert!(line("doubling").starts_with("kept out") && line("doubling").contains("unfolds"), "{shown:?}");
+    assert!(line("doubling_seven").contains("unfolds"), "{shown:?}");
+    assert!(line("fine").starts_with("on ") && line("tuple").starts_with("on "), "{shown:?}");
+    assert!(
+        shown.stderr.contains("tools kept out of calls: the author has to correct the schema"),
+        "{shown:?}"
+    );
+    let told = json_of(&place, &["mcp", "test", "s", "--json"]);
+    let of = |tool: &str| told["tools"].as_array().unwrap().iter().find(|one| one["tool"] == tool).unwrap();
+    assert!(of("doubling")["kept_out"].as_str().unwrap().contains("unfolds"));
+    assert!(of("tuple").get("kept_out").is_none());
+    let kept_out =
+        told["tools"].as_array().unwrap().iter().filter(|one| one.get("kept_out").is_some()).count();
+    assert_eq!(json_of(&place, &["mcp", "list", "--json"])[0]["kept_out"], kept_out);
+    for shown in [&["mcp", "list"][..], &["doctor"]] {
+        let ran = place.run(shown);
+        let said = format!("{kept_out} tools kept out of calls: `helve mcp test s` says why");
+        assert!(ran.stdout.contains(&said), "{ran:?}");
+    }
+    // What is said to be on can be called, and is judged by its own draft.
+    let call = |tool: &str, list: serde_json::Value| {
+        let args = json!({ "list": list }).to_string();
+        let ran = place.run(&["call", &format!("mcp__s__{tool}"), &args, "--json"]);
+        ran.stdout
+    };
+    assert!(call("tuple", json!(["x"])).contains("\"ok\":true"), "{}", call("tuple", json!(["x"])));
+    for wrong in [json!([1]), json!(["x", "y"])] {
+        assert!(call("tuple", wrong.clone()).contains("invalid_params"), "{wrong}");
+    }
+    let gone = call("doubling", json!("x"));
+    assert!(gone.contains("is kept out: ") && gone.contains("followed."), "{gone}");
 }

@@ -462,6 +462,9 @@ def left_over(levels):
     return {"type": "object", **schema}
 
 
+SEVEN = "http://json-schema.org/draft-07/schema#"
+
+
 class Schemas(Plain):
     """One tool for each schema that a validator could choke on; `fine` is one that it could not."""
 
@@ -495,6 +498,9 @@ class Schemas(Plain):
             "hidden": say({"const": "a\u200bb"}),
             "no_object": {"type": "array"},
             "no_schema": [],
+            "tuple": {"$schema": SEVEN, "type": "object", "properties": {
+                "list": {"type": "array", "items": [{"type": "string"}], "additionalItems": False}}},
+            "doubling_seven": {"$schema": SEVEN, **doubling(40, "allOf")},
             "numbers": say({"multipleOf": 1e-300, "minimum": 1e308}),
         }
 

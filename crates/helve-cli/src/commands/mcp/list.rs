@@ -84,7 +84,7 @@ pub(in crate::commands) fn told(
         (true, None) if standing.problem.is_some() => ui::styled(ui::BAD, "unknown"),
         (true, None) => ui::styled(ui::CAREFUL, "never started"),
         (true, Some(count)) => {
-            let is_well = standing.waiting == 0 && standing.last_error.is_none();
+            let is_well = standing.waiting + standing.kept_out == 0 && standing.last_error.is_none();
             ui::styled(
                 if is_well { ui::GOOD } else { ui::CAREFUL },
                 &format!("{} pinned", live::counted(count)),
@@ -112,6 +112,13 @@ pub(in crate::commands) fn told(
         more.push(format!(
             "{} off: `helve mcp trust {}` shows why",
             live::counted(standing.waiting),
+            spec.name
+        ));
+    }
+    if standing.kept_out > 0 {
+        more.push(format!(
+            "{} kept out of calls: `helve mcp test {}` says why",
+            live::counted(standing.kept_out),
             spec.name
         ));
     }
@@ -159,6 +166,7 @@ pub(in crate::commands) fn as_json(server: &ConfiguredServer, standing: &Standin
     json!({
         "name": spec.name, "enabled": server.enabled, "trusted": spec.trusted, "parallel": spec.parallel, "reach": reach,
         "origin": server.origin, "unset": server.unset, "pinned": standing.pinned, "waiting": standing.waiting,
+        "kept_out": standing.kept_out,
         "last_start": standing.last_start, "last_error": standing.last_error, "problem": standing.problem,
     })
 }

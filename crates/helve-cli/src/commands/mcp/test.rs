@@ -38,11 +38,18 @@ pub(super) fn test(global: &Global, options: &Options) -> Result<u8, Failure> {
         Ok(look) => {
             let (text, waiting) =
                 (live::tools(&look), look.tools.iter().filter(|tool| live::waits(tool)).count());
+            let kept_out = look.tools.iter().filter(|tool| live::kept_out(tool).is_some()).count();
             ui::print_styled(&format!(
                 "{} {}\n{text}",
                 ui::styled(ui::STRONG, &options.name),
                 live::on_one_line(&Ok(look))
             ))?;
+            if kept_out > 0 {
+                ui::note(&format!(
+                    "{} kept out of calls: the author has to correct the schema",
+                    live::counted(kept_out)
+                ));
+            }
             if waiting > 0 {
                 ui::note(&format!(
                     "{} off until you agree: `helve mcp trust {}` shows why",

@@ -118,7 +118,7 @@ impl Opening<'_> {
     async fn attempt(&self, era: Option<Era>) -> Result<Connection, OpenFailure> {
         let limit = self.spec.start_timeout;
         match tokio::time::timeout(limit, self.connect(era)).await {
-            Ok(Ok(connection)) if connection.version.as_str() > ProtocolVersion::V_2026_07_28.as_str() => {
+            Ok(Ok(connection)) if !is_known(&connection.version) => {
                 Err(OpenFailure::Plain(self.unknown_version(&connection.version)))
             }
             Ok(done) => done,
@@ -158,7 +158,7 @@ impl Opening<'_> {
         };
         // What the process or the sandbox says is nearer to the cause than that the pipe closed. One that ended at the
         // unknown question is met in the older era.
-        let obituary = process.obituary(name).await;
+        let obituary = process.obituary(name).await.map(|error| with_arguments(name, stdio, error));
         Err(match (failure, obituary) {
             (OpenFailure::Era(_), Some(error)) if error.kind != ErrorKind::ToolFailed => {
                 OpenFailure::Plain(error)
@@ -282,11 +282,21 @@ impl Opening<'_> {
     }
 
     fn unknown_version(&self, version: &str) -> ToolError {
-        let (name, version) = (&self.spec.name, words(version));
+        let name = &self.spec.name;
+        let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+        let (what, hint) = match known.iter().all(|known| version > *known) {
+            true => (
+                "is newer than any that is known here",
+                "Use a newer Helve, or an older version of the server.",
+            ),
+            false => ("is none that is known here", "Use another version of the server, or tell its author."),
+        };
+        let version = words(version);
         ToolError::failed(format!(
-            "The MCP server '{name}' speaks the protocol {version}, which is newer than any that is known here."
+            "The MCP server '{name}' speaks the protocol {version}, which {what}: {}.",
+            known.join(", ")
         ))
-        .hint("Use a newer Helve, or an older version of the server.")
+        .hint(hint)
     }
 
     fn unopened(&self, era: Option<Era>, ending: &Ending, error: &ClientInitializeError) -> OpenFailure {
@@ -320,6 +330,23 @@ impl Opening<'_> {
             _ => OpenFailure::Era(told),
         }
     }
+}
+
+/// Where the command of a server is not there: whole command lines are often written in its place.
+fn with_arguments(name: &str, stdio: &StdioServer, error: ToolError) -> ToolError {
+    let mut words = stdio.command.split_whitespace();
+    let (Some(command), Some(first)) = (words.next(), words.next()) else { return error };
+    if error.kind != ErrorKind::NotFound {
+        return error;
+    }
+    let args: Vec<&str> =
+        std::iter::once(first).chain(words).chain(stdio.args.iter().map(String::as_str)).collect();
+    let (command, args) = (json!(command), json!(args));
+    error.hint(format!("Arguments go in a list of their own: write `command = {command}` and `args = {args}` in [mcp.servers.{name}]."))
+}
+
+fn is_known(version: &str) -> bool {
+    ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version)
 }
 
 /// What a server says it is, in words that hide nothing.

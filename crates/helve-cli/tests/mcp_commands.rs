@@ -109,3 +109,62 @@ fn what_is_kept_out_of_calls_is_said_to_be() {
     let gone = call("doubling", json!("x"));
     assert!(gone.contains("is kept out: ") && gone.contains("followed."), "{gone}");
 }
+
+/// A server that says nothing of how it is reached is a mistake and no comment.
+#[test]
+fn a_server_with_an_empty_table_is_refused() {
+    let place = Place::new();
+    for text in
+        ["[mcp.servers.a]\n", "[mcp.servers]\na = {}\n", "[mcp.servers.a]\n[mcp.servers.b]\ncommand = 'x'\n"]
+    {
+        place.configure(text);
+        let ran = place.run(&["mcp", "list"]);
+        assert!(
+            ran.code == 2 && ran.stderr.contains("`mcp.servers.a` has neither a `command`"),
+            "{text}: {ran:?}"
+        );
+    }
+    // It may be written in another layer.
+    place.configure("[mcp.servers.a]\n");
+    good(&place, &["mcp", "list", "--set", "mcp.servers.a.command=x"]);
+}
+
+#[test]
+fn a_whole_command_line_is_no_program() {
+    if !sandbox_works() {
+        return;
+    }
+    let place = Place::new();
+    place.configure("[mcp.servers.a]\ncommand = 'npx -y foo'\nargs = ['x y']\n[mcp.servers.b]\ncommand = 'nosuch-program'\n");
+    let ran = place.run(&["mcp", "test", "a"]);
+    let says = r#"write `command = "npx"` and `args = ["-y","foo","x y"]` in [mcp.servers.a]."#;
+    assert!(ran.code == 1 && ran.stderr.contains(says), "{ran:?}");
+    let ran = place.run(&["mcp", "test", "b"]);
+    assert!(ran.code == 1 && ran.stderr.contains("Install it") && !ran.stderr.contains("args"), "{ran:?}");
+}
+
+#[test]
+fn what_a_server_cannot_read_because_it_is_not_there_is_said() {
+    let Some(place) = with_server("Plain", "read = ['/nope/none', '/usr']") else { return };
+    let list = good(&place, &["mcp", "list"]);
+    assert!(list.stdout.contains("not there, so not shown to it: /nope/none (`read`)"), "{list:?}");
+    assert_eq!(json_of(&place, &["mcp", "list", "--json"])[0]["not_there"], json!(["/nope/none"]));
+    let tested = good(&place, &["mcp", "test", "s"]);
+    assert!(tested.stderr.contains("s: not there, so not shown to it: /nope/none (`read`)"), "{tested:?}");
+}
+
+/// The command is there to write the file, so the file need not be there before.
+#[test]
+fn a_server_is_added_to_a_file_that_is_new() {
+    let place = Place::new();
+    let file = place.outside().join("new/helve.toml");
+    let path = file.display().to_string();
+    let add = ["mcp", "add", "a", "--config", &path, "--yes", "--", "mcp-server"];
+    good(&place, &add);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "[mcp.servers.a]\ncommand = \"mcp-server\"\n");
+    assert!(!place.root().join("config/helve/helve.toml").exists());
+    // Everywhere else a file that is named has to be there.
+    let gone = place.outside().join("gone.toml").display().to_string();
+    let ran = place.run(&["mcp", "list", "--config", &gone]);
+    assert!(ran.code == 2 && ran.stderr.contains("cannot be read"), "{ran:?}");
+}

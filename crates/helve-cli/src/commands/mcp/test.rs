@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 
-use super::{config, live};
+use super::{config, list, live};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::harmless;
@@ -23,6 +23,9 @@ pub(super) fn test(global: &Global, options: &Options) -> Result<u8, Failure> {
     let server = config::enabled_server(&policy, &options.name)?;
     for variable in &server.unset {
         ui::note(&harmless(&format!("{variable} is not set, so {} does not get it", options.name)));
+    }
+    if let Some(text) = list::not_there(&server) {
+        ui::note(&harmless(&format!("{}: {text}", options.name)));
     }
     let fleet = live::fleet(global, &policy)?;
     let answer = live::block_on(async {

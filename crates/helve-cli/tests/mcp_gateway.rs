@@ -422,3 +422,55 @@ fn a_model_calls_the_tools_of_servers() {
         assert!(wait_for(Duration::from_secs(10), || running_with(&mark).is_empty()), "a server is left");
     }
 }
+
+/// What a server says at a stretch comes in its order, before the answer that stands behind it.
+#[test]
+fn what_a_server_tells_at_a_stretch_comes_in_order_and_before_its_answer() {
+    let Some(place) = place("", "", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    for round in 0..5 {
+        let token = format!("round {round}");
+        let before = client.others().len();
+        let call =
+            json!({"name": "mcp__one__count", "arguments": {"to": 300}, "_meta": {"progressToken": token}});
+        let result = client.request("tools/call", call);
+        assert_eq!(text(&result), "counted");
+        let heard = &client.others()[before..];
+        let numbers = |method: &str, key: &str| -> Vec<f64> {
+            let told = heard.iter().filter(|told| told["method"] == method).map(|told| &told["params"]);
+            told.inspect(|told| {
+                assert!(key != "progress" || told["progressToken"] == token.as_str(), "{told}")
+            })
+            .map(|told| told[key].as_str().and_then(|text| text.parse().ok()).or(told[key].as_f64()).unwrap())
+            .collect()
+        };
+        for (method, key) in [("notifications/progress", "progress"), ("notifications/message", "data")] {
+            let told = numbers(method, key);
+            assert!(told.len() >= 64 && told.is_sorted_by(|one, next| one < next), "{method}: {told:?}");
+            assert!(
+                told.iter().all(|number| number.fract() == 0.0 && *number <= 300.0),
+                "{method}: {told:?}"
+            );
+        }
+        // Nothing comes late.
+        let known = client.others().len();
+        client.request("ping", json!({}));
+        assert_eq!(client.others().len(), known);
+    }
+}
+
+/// The line that a refusal offers opens its server to the caller, and no other.
+#[test]
+fn what_a_refusal_offers_is_enough_and_opens_nothing_else() {
+    let Some(place) = place("", "network = 'host'", "network = 'host'") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let refused = client.call("mcp__one__echo", json!({"say": "a"}));
+    assert_eq!(kind(&refused), "approval_required");
+    let shown = refused.to_string().replace("\\\"", "\"");
+    let grant = "mcp.servers.one.approval = \"never\"";
+    assert!(shown.contains(grant) && !shown.contains("auto_approve"), "{shown}");
+    client.end();
+    let mut client = open(&place, &["--set", grant], json!({}));
+    assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "a"}))), "one echo a");
+    assert_eq!(kind(&client.call("mcp__two__echo", json!({"say": "b"}))), "approval_required");
+}

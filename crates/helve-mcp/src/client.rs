@@ -16,6 +16,7 @@
 //!            │   │   └ events              bounded, and not asked for again too soon
 //!            │   ├ sse                 the older HTTP with two addresses
 //!            │   ├ gate                floods held back, over any of them
+//!            │   ├ notices             progress and logs, heard in their order where they are read
 //!            │   └ face ─ questions    what the server may ask of this end
 //!            ├ definition ─ names      what a server says of a tool, cleaned and named; or why it is left out
 //!            └ pins, offered           what of it the owner has agreed to, and offers
@@ -44,6 +45,7 @@ mod listing;
 mod look;
 mod more;
 mod names;
+mod notices;
 mod oauth;
 mod offered;
 mod opening;

@@ -46,7 +46,7 @@ use hooks::OfSession;
 use pipeline::authorize::OwnAct;
 use pipeline::{Admitted, Pipeline};
 pub use pipeline::{AtOnce, Redactor, Stand, Taken, Waits};
-pub use registry::{Quarantined, RegisterError};
+pub use registry::{Quarantined, RegisterError, server_schema_faults};
 use side::Side;
 pub use side::{AskClock, CallScope};
 pub use workspace::{check_workspace, check_writable};

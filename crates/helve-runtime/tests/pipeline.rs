@@ -245,6 +245,34 @@ async fn who_must_be_asked_is_asked_and_nobody_there_means_no() {
     }
 }
 
+/// What a refusal offers the owner spares that question, and no other: the switch for everything is not offered.
+#[tokio::test]
+async fn a_refusal_offers_the_line_that_is_about_its_tool_or_server_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = |name: &str| format!("mcp.servers.{name}.command = 'x'\n");
+    let of_server = "mcp.servers.news.approval = \"never\"";
+    let of_tool = "tools.mcp__news__post.approval = \"never\"";
+    for (tool, policy, grant) in [
+        ("asks", "", "tools.asks.approval = \"never\""),
+        ("mcp__news__post", "", of_server),
+        ("mcp__news__post", "mcp.servers.other.approval = 'unless_auto_approved'", of_server),
+        // What is nearer to the tool would win over a word for the server.
+        ("mcp__news__post", "mcp.servers.news.tools.post.approval = 'unless_auto_approved'", of_tool),
+        ("mcp__news__post", "tools.mcp__news__post.approval = 'unless_auto_approved'", of_tool),
+    ] {
+        let spec = ToolSpec::new(tool, "", open_schema());
+        let spec = if tool == "asks" { spec } else { spec.origin("news", "post") };
+        let asks = fake(spec.approval(ApprovalNeed::UnlessAutoApproved), |_, _| {
+            Box::pin(async { Ok(Output::text("done")) })
+        });
+        let policy = format!("{}{}{policy}", server("news"), server("other"));
+        let runtime = builder(dir.path(), &policy).register(asks).build().unwrap();
+        let error = runtime.call(Call::new(tool, json!({}))).await.error.unwrap();
+        let hint = error.hint.unwrap_or_default();
+        assert!(hint.ends_with(&format!("or allow it with: {grant}")), "{policy}: {hint}");
+    }
+}
+
 #[tokio::test]
 async fn a_bare_command_that_does_more_than_read_asks_and_a_contained_one_does_not() {
     let dir = tempfile::tempdir().unwrap();

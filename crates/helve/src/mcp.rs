@@ -17,4 +17,4 @@ pub use helve_mcp::client::{Era, Fleet, Owner, ServerLook, Standing, ToolLook};
 pub use helve_mcp::holds_more_than;
 pub use helve_mcp::server;
 pub use keep::keep;
-pub use lane::{Gateway, Keep, fleet, fleet_of};
+pub use lane::{Gateway, Keep, fleet, fleet_of, kept_out};

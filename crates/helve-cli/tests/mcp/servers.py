@@ -135,6 +135,16 @@ class Useful(Plain):
         if name == "log":
             note("notifications/message", level="warning", logger="test", data="half way\x1b[2J")
             time.sleep(0.2)
+        if name == "count" and "to" in args:
+            token, lines = token_of(message), []
+            for number in range(1, args["to"] + 1):
+                progress = {"progressToken": token, "progress": number, "total": args["to"]}
+                lines.append({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+                logged = {"level": "warning", "data": number}
+                lines.append({"jsonrpc": "2.0", "method": "notifications/message", "params": logged})
+            lines.append({"jsonrpc": "2.0", "id": message["id"], "result": text("counted")})
+            raw(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            return None
         if name == "count":
             token = token_of(message)
             for number in range(1, 4):
@@ -452,6 +462,9 @@ def left_over(levels):
     return {"type": "object", **schema}
 
 
+SEVEN = "http://json-schema.org/draft-07/schema#"
+
+
 class Schemas(Plain):
     """One tool for each schema that a validator could choke on; `fine` is one that it could not."""
 
@@ -485,6 +498,9 @@ class Schemas(Plain):
             "hidden": say({"const": "a\u200bb"}),
             "no_object": {"type": "array"},
             "no_schema": [],
+            "tuple": {"$schema": SEVEN, "type": "object", "properties": {
+                "list": {"type": "array", "items": [{"type": "string"}], "additionalItems": False}}},
+            "doubling_seven": {"$schema": SEVEN, **doubling(40, "allOf")},
             "numbers": say({"multipleOf": 1e-300, "minimum": 1e308}),
         }
 

@@ -13,6 +13,8 @@ use super::failure::chain;
 /// For an address at which something else answers.
 const ELSEWHERE: &str = "No MCP server answers at this address: look at its path, which often is /mcp, or say that it speaks \
                          the older HTTP with `transport = \"sse\"`.";
+/// For one whose server says that it is elsewhere.
+const MOVED: &str = "If you know that address, write it as the `url` of the server.";
 /// For one that answers nobody whom it does not know.
 const UNKNOWN: &str =
     "It wants to know who asks: name the variable that holds a token for it in `bearer_token_env`.";
@@ -85,6 +87,7 @@ impl Cause {
         let hint = match status {
             401 | 403 => Some(UNKNOWN),
             301..=303 | 404 | 405 | 410 => Some(ELSEWHERE),
+            307 | 308 => Some(MOVED),
             _ => None,
         };
         Cause { words, hint }

@@ -19,7 +19,7 @@ use super::failure::{Broken, cancelled, of_service, timed_out};
 use super::frame::Ending;
 use super::listing::Listing;
 use super::look::Era;
-use super::more::{self, Listed};
+use super::more::{self, Listed, quoted};
 use super::process::Process;
 use super::questions::Underway;
 use super::straight::{Answered, Asked, Straight};
@@ -95,7 +95,7 @@ impl Connection {
     }
 
     async fn pages(&self, what: Listed, most: usize) -> Result<Vec<Value>, CallFailure> {
-        let strange = || CallFailure::Plain(self.strange(what.method()));
+        let strange = || CallFailure::Plain(self.strange(&quoted(what.method())));
         let mut all = Listing::new(&self.server, what, most);
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES {
@@ -104,7 +104,7 @@ impl Connection {
                 Ok(answer) => answer,
                 // It has none, and says so in the way of servers that have none.
                 Err(ServiceError::McpError(error)) if error.code.0 == -32601 => return Ok(all.items()),
-                Err(error) => return Err(self.call_failure(what.method(), &error).await),
+                Err(error) => return Err(self.call_failure(&quoted(what.method()), &error).await),
             };
             let mut page = match answer {
                 // One item that the SDK cannot read makes it leave the whole page as it is.
@@ -152,7 +152,7 @@ impl Connection {
         if let Some((request, what)) = more::request(call) {
             let answer = Box::pin(self.once(call, request, &underway, from, within)).await?;
             return more::reply(what, answer, self.sandbox())
-                .ok_or_else(|| CallFailure::Plain(self.strange(what.method())));
+                .ok_or_else(|| CallFailure::Plain(self.strange(&more::asked_for(call))));
         }
         if let Some(straight) = &self.straight {
             let answer = Box::pin(self.once_straight(straight, call, &underway, from, within)).await?;
@@ -185,7 +185,7 @@ impl Connection {
                 let (content, sandbox) = (Vec::new(), self.sandbox());
                 Ok(ServerReply { content, structured: None, is_error: false, sandbox })
             }
-            _ => Err(CallFailure::Plain(self.strange(tool))),
+            _ => Err(CallFailure::Plain(self.strange(&quoted(tool)))),
         }
     }
 
@@ -200,7 +200,7 @@ impl Connection {
     ) -> Result<ServerResult, CallFailure> {
         let (mut asked, pending) = match Connection::ask(self, straight, call, underway) {
             Ok(asked) => asked,
-            Err(error) => return Err(self.call_failure(&call.tool, &error).await),
+            Err(error) => return Err(self.call_failure(&more::asked_for(call), &error).await),
         };
         self.awaited(call, pending, asked.answer(), underway, from, within).await
     }
@@ -233,7 +233,7 @@ impl Connection {
             self.service.peer().send_request_with_option(request, PeerRequestOptions::no_options()).await;
         let mut handle = match sent {
             Ok(handle) => handle,
-            Err(error) => return Err(self.call_failure(&call.tool, &error).await),
+            Err(error) => return Err(self.call_failure(&more::asked_for(call), &error).await),
         };
         let (id, token) = (handle.id.clone(), handle.progress_token.clone());
         self.face().calls().begin(token, id.clone(), underway.clone());
@@ -268,15 +268,15 @@ impl Connection {
         drop(pending);
         match answer {
             Ok(result) => Ok(result),
-            Err(error) => Err(self.call_failure(&call.tool, &error).await),
+            Err(error) => Err(self.call_failure(&more::asked_for(call), &error).await),
         }
     }
 
-    pub(super) async fn call_failure(&self, tool: &str, error: &ServiceError) -> CallFailure {
+    pub(super) async fn call_failure(&self, what: &str, error: &ServiceError) -> CallFailure {
         if let Some(challenge) = challenge_of(error) {
             return CallFailure::SignIn(challenge);
         }
-        let told = self.failure(tool, error).await;
+        let told = self.failure(what, error).await;
         if self.is_closed() { CallFailure::Gone(told) } else { CallFailure::Plain(told) }
     }
 

@@ -1,16 +1,14 @@
-//! What a server sees of this end: who we are, what it may ask, and where its messages go.
+//! What a server sees of this end: who we are, what it may ask, and whom it tells that its lists have changed.
 
 #![expect(deprecated, reason = "sampling, roots and logging are still spoken by servers of the older era")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, MutexGuard};
 
 use helve_core::QuestionKind;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
-    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
-    RootsCapabilities, SamplingCapability, UrlElicitationCapability,
+    ListRootsResult, ProtocolVersion, RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -19,18 +17,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
-use super::failure::words;
-use crate::levels;
-
+use super::notices::Notices;
 use super::questions::{Calls, Questions, Underway};
-
-/// How often a note of progress is looked for again that came before its call was written down.
-const LOOKS: u32 = 5;
 
 /// This end of a connection.
 pub(crate) struct Face {
     pub(crate) questions: Questions,
-    calls: Mutex<Calls>,
+    notices: Arc<Notices>,
     news: News,
 }
 
@@ -44,12 +37,12 @@ pub(crate) struct News {
 }
 
 impl Face {
-    pub(crate) fn new(questions: Questions, news: News) -> Face {
-        Face { questions, calls: Mutex::new(Calls::default()), news }
+    pub(crate) fn new(questions: Questions, notices: Arc<Notices>, news: News) -> Face {
+        Face { questions, notices, news }
     }
 
     pub(crate) fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notices.calls()
     }
 
     async fn answer<Params: Serialize, Answer: DeserializeOwned>(
@@ -119,38 +112,6 @@ impl ClientHandler for Face {
 
     async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
         self.answer(QuestionKind::Roots, &Value::Null, &context).await
-    }
-
-    async fn on_progress(&self, note: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
-        let mut call = self.calls().of_token(&note.progress_token);
-        for _ in 0..LOOKS {
-            if call.is_some() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            call = self.calls().of_token(&note.progress_token);
-        }
-        if let Some(call) = call {
-            let message = note.message.as_deref().map(words).unwrap_or_default();
-            call.progress.step(note.progress, note.total, message);
-        }
-    }
-
-    async fn on_logging_message(
-        &self,
-        message: LoggingMessageNotificationParam,
-        _context: NotificationContext<RoleClient>,
-    ) {
-        let call = self.calls().of_all();
-        let text = match &message.data {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        self.questions.log.event(&self.questions.server, "note", &words(&text));
-        if let Some(peer) = call.and_then(|call| call.peer) {
-            let logger = message.logger.as_deref().map(words);
-            peer.log(levels::ours(message.level), logger.as_deref(), Value::String(words(&text)));
-        }
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

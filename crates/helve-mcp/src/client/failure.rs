@@ -87,13 +87,13 @@ pub(super) fn bounded(text: &str, most: usize) -> String {
     shown
 }
 
-/// The server answered with an error of the protocol.
-pub(crate) fn refused(server: &str, tool: &str, error: &ErrorData) -> ToolError {
+/// The server answered with an error of the protocol. `what` it answered is a name in quotes, or says besides what that names.
+pub(crate) fn refused(server: &str, what: &str, error: &ErrorData) -> ToolError {
     let code = error.code.0;
     let said = words(&error.message);
     match error.code {
         TOO_LONG => {
-            let message = format!("The MCP server '{server}' answered '{tool}' with a message of {said}.");
+            let message = format!("The MCP server '{server}' answered {what} with a message of {said}.");
             return ToolError::new(ErrorKind::TooLarge, message).hint("Ask it for less at once.");
         }
         UNREAD => {
@@ -107,10 +107,8 @@ pub(crate) fn refused(server: &str, tool: &str, error: &ErrorData) -> ToolError 
         -32602 => ErrorKind::InvalidParams,
         _ => ErrorKind::ToolFailed,
     };
-    ToolError::new(
-        kind,
-        format!("The MCP server '{server}' refused the call of '{tool}': {said} (code {code})"),
-    )
+    let call = if what.starts_with('\'') { "the call of " } else { "" };
+    ToolError::new(kind, format!("The MCP server '{server}' refused {call}{what}: {said} (code {code})"))
 }
 
 /// The server did not answer in time.
@@ -127,16 +125,16 @@ pub(crate) fn cancelled() -> ToolError {
 /// A failure of a request that is no answer of the server's.
 pub(crate) fn of_service(
     server: &str,
-    tool: &str,
+    what: &str,
     error: &ServiceError,
     broken: Option<Broken>,
 ) -> ToolError {
     match error {
-        ServiceError::McpError(data) => refused(server, tool, data),
+        ServiceError::McpError(data) => refused(server, what, data),
         ServiceError::TransportClosed => broken.unwrap_or(Broken::Ended).error(server),
         ServiceError::Cancelled { .. } => cancelled(),
         ServiceError::UnexpectedResponse => ToolError::failed(format!(
-            "The MCP server '{server}' answered '{tool}' with something that is not a result of it."
+            "The MCP server '{server}' answered {what} with something that is not a result of it."
         )),
         other => match broken {
             Some(broken) if broken != Broken::Ended => broken.error(server),

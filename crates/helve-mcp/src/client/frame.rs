@@ -26,6 +26,7 @@ use tokio::sync::Mutex;
 use super::backlog::Backlog;
 use super::failure::Broken;
 use super::inlet::Inlet;
+use super::notices::Notices;
 use super::straight::{Straight, Waiting, Way};
 use crate::ends::Source;
 use crate::scan::{Scan, holds_more_than};
@@ -379,6 +380,12 @@ impl Streams {
     /// The same for a server that may read nothing for so long.
     pub(crate) fn patient(mut self, patience: Duration) -> Streams {
         self.straight.backlog = Arc::new(Backlog::new(patience));
+        self
+    }
+
+    /// The same for one whose notices are heard as they are read.
+    pub(crate) fn telling(self, notices: Arc<Notices>) -> Streams {
+        self.inlet.tell(notices);
         self
     }
 

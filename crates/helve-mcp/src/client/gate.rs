@@ -1,10 +1,11 @@
 //! A gate over any transport: a server that floods this end is held back, and one that does not know `server/discover`
 //! and does not say so is taken for one of the older era.
 //!
-//! What passes goes on unchanged. Requests of the server have a rate; over it they are left out. Notifications likewise, and
+//! What passes goes on unchanged, but for what is [heard](Notices) here. Requests of the server have a rate; over it they are left out. Notifications likewise, and
 //! answers to what nobody has asked. Far over it the connection ends.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use super::failure::Broken;
 use super::frame::Ending;
+use super::notices::{AT_A_TIME, Heard, Notices};
 use super::rate::Bucket;
 
 /// How many messages may be left out before the connection ends.
@@ -29,6 +31,9 @@ pub(crate) struct Gate<T> {
     ending: Ending,
     requests: Bucket,
     notifications: Bucket,
+    /// What is heard here, before the loop takes what stands behind it.
+    notices: Arc<Notices>,
+    heard: u32,
     /// Answers to what was not asked, or was taken back: one may come late, many are a flood.
     unasked: Bucket,
     /// What was asked through this gate, and neither answered nor taken back.
@@ -42,12 +47,14 @@ pub(crate) struct Gate<T> {
 }
 
 impl<T> Gate<T> {
-    pub(crate) fn new(inner: T, ending: Ending, patience: Duration) -> Gate<T> {
+    pub(crate) fn new(inner: T, ending: Ending, patience: Duration, notices: Arc<Notices>) -> Gate<T> {
         Gate {
             inner,
             ending,
             requests: Bucket::new(256, 64.0),
             notifications: Bucket::new(4096, 1024.0),
+            notices,
+            heard: 0,
             unasked: Bucket::new(256, 64.0),
             open: HashSet::new(),
             left_out: 0,
@@ -119,6 +126,20 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
                     return Some(ServerJsonRpcMessage::error(error, Some(id)));
                 }
             };
+            match self.notices.hear(&message) {
+                Heard::Not => {}
+                Heard::Done => {
+                    self.heard = self.heard.wrapping_add(1);
+                    if self.heard.is_multiple_of(AT_A_TIME) {
+                        tokio::task::yield_now().await;
+                    }
+                    continue;
+                }
+                Heard::Flood => {
+                    self.ending.because(Broken::Flood);
+                    return None;
+                }
+            }
             if self.passes(&message) {
                 return Some(message);
             }
@@ -146,6 +167,7 @@ async fn until_then(until: Option<Instant>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake::Memory;
     use super::*;
     use rmcp::model::{
         CancelledNotification, CancelledNotificationParam, ClientConfig, DiscoverRequest,
@@ -178,6 +200,10 @@ mod tests {
         }
     }
 
+    fn notices() -> Arc<Notices> {
+        Arc::new(Notices::new("s", Arc::new(Memory::default())))
+    }
+
     fn message(text: &str) -> ServerJsonRpcMessage {
         serde_json::from_str(text).unwrap()
     }
@@ -186,7 +212,8 @@ mod tests {
     async fn silence_to_discover_is_the_older_era_and_a_late_answer_is_nobodys() {
         let late = message(r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"late"}}"#);
         let other = message(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-        let mut gate = Gate::new(Canned(VecDeque::new()), Ending::default(), Duration::from_secs(2));
+        let mut gate =
+            Gate::new(Canned(VecDeque::new()), Ending::default(), Duration::from_secs(2), notices());
         let _ = ClientConfig::default();
         let ask = ClientJsonRpcMessage::request(
             ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {})),
@@ -203,7 +230,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_asked_is_answered_whatever_else_comes() {
         let answer = |id: i64| message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
-        let mut gate = Gate::new(Canned(VecDeque::new()), Ending::default(), Duration::from_secs(2));
+        let mut gate =
+            Gate::new(Canned(VecDeque::new()), Ending::default(), Duration::from_secs(2), notices());
         for id in [1, 2, 3] {
             let ask = ClientRequest::PingRequest(Default::default());
             gate.send(ClientJsonRpcMessage::request(ask, RequestId::Number(id))).await.unwrap();
@@ -230,6 +258,7 @@ mod tests {
         for (text, most) in [
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, 256),
             (r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#, 4096),
+            (r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#, 0),
             (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, 256),
             (r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no"}}"#, 256),
             (r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"no"}}"#, 256),
@@ -237,7 +266,7 @@ mod tests {
             let one = message(text);
             let flood = (0..LEFT_OUT + 10_000).map(|_| one.clone()).collect();
             let ending = Ending::default();
-            let mut gate = Gate::new(Canned(flood), ending.clone(), Duration::from_secs(2));
+            let mut gate = Gate::new(Canned(flood), ending.clone(), Duration::from_secs(2), notices());
             let mut turns = 0;
             let passed = async {
                 let mut passed = 0;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use helve_core::servers::HttpServer;
 use helve_core::{ErrorKind, ToolError};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
@@ -250,6 +250,9 @@ impl Http {
         is_json: bool,
     ) -> Result<StreamableHttpPostResponse, Fault> {
         let status = response.status();
+        if let Some(to) = leads_to(&response) {
+            return Err(unexpected(format!("HTTP {status}: it leads to {to}, which is not followed")));
+        }
         let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         let after =
             response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()).map(str::to_owned);
@@ -291,6 +294,16 @@ impl Http {
             }
         }
     }
+}
+
+/// Where a redirect leads that was not followed, without the end of the address, in which a secret may stand.
+pub(super) fn leads_to(response: &reqwest::Response) -> Option<String> {
+    let place = response.headers().get(LOCATION).filter(|_| response.status().is_redirection())?;
+    let url = response.url().join(place.to_str().ok()?).ok()?;
+    Some(match url.host() {
+        Some(_) => format!("{}{}", url.origin().ascii_serialization(), url.path()),
+        None => format!("{}:", url.scheme()),
+    })
 }
 
 /// The owner is to sign in, or to agree to more.

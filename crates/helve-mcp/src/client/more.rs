@@ -15,6 +15,7 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 use super::definition::{self, Hints};
+use super::failure::words;
 use super::names;
 
 /// How the addresses of servers' resources begin.
@@ -85,15 +86,6 @@ pub(super) enum Asked {
     Prompt,
 }
 
-impl Asked {
-    pub(super) fn method(self) -> &'static str {
-        match self {
-            Asked::Resource => "resources/read",
-            Asked::Prompt => "prompts/get",
-        }
-    }
-}
-
 /// The request of a call that runs no tool.
 pub(super) fn request(call: &ServerCall) -> Option<(ClientRequest, Asked)> {
     let word = |key: &str| call.args.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -109,6 +101,21 @@ pub(super) fn request(call: &ServerCall) -> Option<(ClientRequest, Asked)> {
             Some((ClientRequest::GetPromptRequest(GetPromptRequest::new(params)), Asked::Prompt))
         }
     }
+}
+
+/// What a call asks for, in words.
+pub(super) fn asked_for(call: &ServerCall) -> String {
+    let word = |key: &str| words(call.args.get(key).and_then(Value::as_str).unwrap_or_default());
+    match call.act {
+        ServerAct::CallTool => quoted(&call.tool),
+        ServerAct::ReadResource => format!("the resource '{}'", word("uri")),
+        ServerAct::GetPrompt => format!("the prompt '{}'", word("name")),
+    }
+}
+
+/// A name in an error.
+pub(super) fn quoted(name: &str) -> String {
+    format!("'{name}'")
 }
 
 /// What the server answered; none if that is no answer.

@@ -26,8 +26,9 @@ use super::frame::{Ending, Streams};
 use super::gate::Gate;
 use super::http::{self, Http};
 use super::look::Era;
+use super::notices::Notices;
 use super::oauth::SignIn;
-use super::process::{self, Process};
+use super::process;
 use super::questions::Questions;
 use super::sse;
 
@@ -117,7 +118,7 @@ impl Opening<'_> {
     async fn attempt(&self, era: Option<Era>) -> Result<Connection, OpenFailure> {
         let limit = self.spec.start_timeout;
         match tokio::time::timeout(limit, self.connect(era)).await {
-            Ok(Ok(connection)) if connection.version.as_str() > ProtocolVersion::V_2026_07_28.as_str() => {
+            Ok(Ok(connection)) if !is_known(&connection.version) => {
                 Err(OpenFailure::Plain(self.unknown_version(&connection.version)))
             }
             Ok(done) => done,
@@ -142,11 +143,12 @@ impl Opening<'_> {
         let name = &self.spec.name;
         let (process, read, write) =
             process::start(launched, name, stdio, Arc::clone(&self.parts.log)).map_err(OpenFailure::Plain)?;
-        let ending = Ending::default();
+        let (ending, notices) = (Ending::default(), self.notices());
         let streams = Streams::new(read, write, self.parts.limits.frame_bytes, ending.clone())
-            .patient(self.spec.call_timeout + LONGER);
+            .patient(self.spec.call_timeout + LONGER)
+            .telling(Arc::clone(&notices));
         let straight = streams.straight();
-        let failure = match self.negotiate(streams, era, ending, None).await {
+        let failure = match self.negotiate(streams, era, ending, notices).await {
             Ok(connection) => {
                 // A server of the newer era wants to hear with each request who asks; the loop says that.
                 let straight = Some(straight).filter(|_| connection.era == Era::Stateful);
@@ -156,7 +158,7 @@ impl Opening<'_> {
         };
         // What the process or the sandbox says is nearer to the cause than that the pipe closed. One that ended at the
         // unknown question is met in the older era.
-        let obituary = process.obituary(name).await;
+        let obituary = process.obituary(name).await.map(|error| with_arguments(name, stdio, error));
         Err(match (failure, obituary) {
             (OpenFailure::Era(_), Some(error)) if error.kind != ErrorKind::ToolFailed => {
                 OpenFailure::Plain(error)
@@ -178,7 +180,7 @@ impl Opening<'_> {
         let transport = sse::open(name, client, url, headers, http.bearer.clone(), cap, ending.clone())
             .await
             .map_err(plain)?;
-        self.negotiate(transport, Some(Era::Stateful), ending, None).await
+        self.negotiate(transport, Some(Era::Stateful), ending, self.notices()).await
     }
 
     async fn connect_http(&self, http: &HttpServer, era: Option<Era>) -> Result<Connection, OpenFailure> {
@@ -200,11 +202,16 @@ impl Opening<'_> {
             let manager = self.signing().manager(http).await.map_err(plain)?;
             let transport =
                 StreamableHttpClientTransport::with_client(AuthClient::new(client, manager), config);
-            self.negotiate(transport, era, ending, None).await
+            self.negotiate(transport, era, ending, self.notices()).await
         } else {
-            self.negotiate(StreamableHttpClientTransport::with_client(client, config), era, ending, None)
-                .await
+            let transport = StreamableHttpClientTransport::with_client(client, config);
+            self.negotiate(transport, era, ending, self.notices()).await
         }
+    }
+
+    /// What the server tells at a new connection.
+    fn notices(&self) -> Arc<Notices> {
+        Arc::new(Notices::new(&self.spec.name, Arc::clone(&self.parts.log)))
     }
 
     async fn negotiate(
@@ -212,7 +219,7 @@ impl Opening<'_> {
         transport: impl Transport<RoleClient> + 'static,
         era: Option<Era>,
         ending: Ending,
-        process: Option<Process>,
+        notices: Arc<Notices>,
     ) -> Result<Connection, OpenFailure> {
         let from = Instant::now();
         let newest_first: Vec<ProtocolVersion> =
@@ -231,13 +238,13 @@ impl Opening<'_> {
             self.parts.workspace.clone(),
             Arc::clone(&self.parts.log),
         );
-        let face = Face::new(questions, self.news.clone());
+        let face = Face::new(questions, Arc::clone(&notices), self.news.clone());
         // An address always answers somehow.
         let patience = match &self.spec.transport {
             Where::Stdio(_) => PATIENCE.min(self.spec.start_timeout / PATIENCE_PART),
             Where::Http(_) => self.spec.start_timeout,
         };
-        let gate = Gate::new(transport, ending.clone(), patience);
+        let gate = Gate::new(transport, ending.clone(), patience, notices);
         let service = face
             .serve_with_lifecycle(gate, mode)
             .await
@@ -261,7 +268,7 @@ impl Opening<'_> {
             }
         }
         Ok(Connection {
-            process,
+            process: None,
             ending,
             server: self.spec.name.clone(),
             era,
@@ -275,11 +282,21 @@ impl Opening<'_> {
     }
 
     fn unknown_version(&self, version: &str) -> ToolError {
-        let (name, version) = (&self.spec.name, words(version));
+        let name = &self.spec.name;
+        let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+        let (what, hint) = match known.iter().all(|known| version > *known) {
+            true => (
+                "is newer than any that is known here",
+                "Use a newer Helve, or an older version of the server.",
+            ),
+            false => ("is none that is known here", "Use another version of the server, or tell its author."),
+        };
+        let version = words(version);
         ToolError::failed(format!(
-            "The MCP server '{name}' speaks the protocol {version}, which is newer than any that is known here."
+            "The MCP server '{name}' speaks the protocol {version}, which {what}: {}.",
+            known.join(", ")
         ))
-        .hint("Use a newer Helve, or an older version of the server.")
+        .hint(hint)
     }
 
     fn unopened(&self, era: Option<Era>, ending: &Ending, error: &ClientInitializeError) -> OpenFailure {
@@ -313,6 +330,23 @@ impl Opening<'_> {
             _ => OpenFailure::Era(told),
         }
     }
+}
+
+/// Where the command of a server is not there: whole command lines are often written in its place.
+fn with_arguments(name: &str, stdio: &StdioServer, error: ToolError) -> ToolError {
+    let mut words = stdio.command.split_whitespace();
+    let (Some(command), Some(first)) = (words.next(), words.next()) else { return error };
+    if error.kind != ErrorKind::NotFound {
+        return error;
+    }
+    let args: Vec<&str> =
+        std::iter::once(first).chain(words).chain(stdio.args.iter().map(String::as_str)).collect();
+    let (command, args) = (json!(command), json!(args));
+    error.hint(format!("Arguments go in a list of their own: write `command = {command}` and `args = {args}` in [mcp.servers.{name}]."))
+}
+
+fn is_known(version: &str) -> bool {
+    ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version)
 }
 
 /// What a server says it is, in words that hide nothing.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use helve_core::servers::ServerMay;
 use helve_core::{Peer, Progress, QuestionKind, ServerCall, ToolError};
-use rmcp::model::{ErrorCode, ErrorData, ProgressToken, RequestId};
+use rmcp::model::{ErrorCode, ErrorData, NumberOrString, ProgressToken, RequestId};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -19,6 +19,8 @@ use super::rate::Bucket;
 /// Questions in a row, and how many a minute after that.
 const AT_ONCE: u32 = 10;
 const PER_MINUTE: f64 = 10.0;
+/// So many notes of progress are kept for calls that are not known yet.
+const EARLY: usize = 64;
 
 /// A call under way.
 #[derive(Clone)]
@@ -114,7 +116,19 @@ impl Drop for Open<'_> {
 /// The calls under way at one connection, with what a message of the server can name them with. They are few: each client's calls
 /// are bounded by its workers.
 #[derive(Default)]
-pub(crate) struct Calls(Vec<Named>);
+pub(crate) struct Calls {
+    named: Vec<Named>,
+    /// What was told under numbers of which no call is known yet, the oldest first.
+    early: Vec<Early>,
+}
+
+/// How far a call is that is not written down yet: the loop sends a request before who makes it is told its number.
+struct Early {
+    number: i64,
+    done: f64,
+    total: Option<f64>,
+    message: String,
+}
 
 struct Named {
     token: ProgressToken,
@@ -124,15 +138,31 @@ struct Named {
 
 impl Calls {
     pub(crate) fn begin(&mut self, token: ProgressToken, request: RequestId, call: Underway) {
-        self.0.push(Named { token, request, call });
+        if let NumberOrString::Number(number) = token.0 {
+            for early in self.early.extract_if(.., |early| early.number == number) {
+                call.progress.step(early.done, early.total, early.message);
+            }
+        }
+        self.named.push(Named { token, request, call });
     }
 
     pub(crate) fn end(&mut self, request: &RequestId) {
-        self.0.retain(|named| named.request != *request);
+        self.named.retain(|named| named.request != *request);
     }
 
-    pub(crate) fn of_token(&self, token: &ProgressToken) -> Option<Underway> {
-        self.0.iter().find(|named| named.token == *token).map(|named| named.call.clone())
+    /// Tells a call how far it is, by its token.
+    pub(crate) fn tell(&mut self, token: &ProgressToken, done: f64, total: Option<f64>, message: String) {
+        if let Some(named) = self.named.iter().find(|named| named.token == *token) {
+            named.call.progress.step(done, total, message);
+            return;
+        }
+        // Tokens of ours are numbers. One of a call that is over is pushed out by others.
+        if let NumberOrString::Number(number) = token.0 {
+            if self.early.len() == EARLY {
+                self.early.remove(0);
+            }
+            self.early.push(Early { number, done, total, message });
+        }
     }
 
     /// The call that a question belongs to: the one that is named, or the only one. Where several calls of somebody are under
@@ -140,16 +170,16 @@ impl Calls {
     pub(crate) fn of_question(&self, named: Option<&RequestId>) -> Option<Underway> {
         match named {
             Some(request) => {
-                let of_request = self.0.iter().find(|named| named.request == *request);
+                let of_request = self.named.iter().find(|named| named.request == *request);
                 of_request.map(|named| named.call.clone())
             }
-            None => self.of_all().filter(|call| call.peer.is_none() || self.0.len() == 1),
+            None => self.of_all().filter(|call| call.peer.is_none() || self.named.len() == 1),
         }
     }
 
     /// A call of the one who makes all of them.
     pub(crate) fn of_all(&self) -> Option<Underway> {
-        let mut calls = self.0.iter().map(|named| &named.call);
+        let mut calls = self.named.iter().map(|named| &named.call);
         let first = calls.next()?;
         let same = |other: &Underway| match (&first.peer, &other.peer) {
             (Some(one), Some(two)) => Arc::ptr_eq(one, two),

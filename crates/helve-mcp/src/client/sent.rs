@@ -9,6 +9,7 @@ use rmcp::ServiceError;
 
 use super::connection::{Connection, Pending};
 use super::failure::timed_out;
+use super::more::quoted;
 use super::questions::Underway;
 use super::slot::Slot;
 use super::straight::Asked;
@@ -43,7 +44,7 @@ impl Sent {
         let (slot, connection) = (Arc::clone(&self.slot), Arc::clone(&self.connection));
         let tool = self.tool.clone();
         Box::pin(async move {
-            let failure = connection.call_failure(&tool, &error).await;
+            let failure = connection.call_failure(&quoted(&tool), &error).await;
             slot.failed(failure)
         })
     }

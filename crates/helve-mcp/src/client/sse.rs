@@ -16,7 +16,7 @@ use super::cause::Cause;
 use super::events::{Events, events, is_too_long};
 use super::failure::{Broken, chain, unreachable, words};
 use super::frame::{EMPTY_LINES, Ending, NO_MESSAGES, Said, read};
-use super::http::Http;
+use super::http::{Http, leads_to};
 
 /// A connection.
 pub(crate) struct TwoAddresses {
@@ -56,7 +56,9 @@ pub(crate) async fn open(
     let response = request.send().await.map_err(|error| unreachable(server, Cause::of_request(&error)))?;
     if !response.status().is_success() {
         let status = response.status();
-        return Err(unreachable(server, Cause::of_status(status.as_u16(), format!("HTTP {status}"))));
+        let leads = leads_to(&response).map(|to| format!(": it leads to {to}, which is not followed"));
+        let said = format!("HTTP {status}{}", leads.unwrap_or_default());
+        return Err(unreachable(server, Cause::of_status(status.as_u16(), said)));
     }
     let mut events = events(response, cap);
     let post_to = loop {

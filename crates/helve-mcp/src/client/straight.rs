@@ -3,8 +3,8 @@
 //! The protocol's loop hands every request from task to task: into its line, to one that writes it, and back. A call is written
 //! here by whoever makes it, and its answer read by who waits for it ([`Inlet`]). Calls that are made before anybody waits go out
 //! together. Numbers of these
-//! requests begin where those of the loop never come to. Everything else about a call (its progress, the server's questions,
-//! taking it back) is the loop's, as ever.
+//! requests begin where those of the loop never come to. How far a call is is heard by whoever reads it; everything else about it
+//! (the server's questions, taking it back) is the loop's, as ever.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -377,8 +377,8 @@ impl Asked {
     }
 
     /// The answer, if it is there; who has it drops this soon, because what comes behind it may be read by nobody else until then.
-    /// What the server said before it on behalf of the call comes first: the loop hands each of that to
-    /// a task, and those have their turn before the answer is given out.
+    /// What the server asked before it on behalf of the call comes first, so that no question seems to be another call's: the loop hands
+    /// each to a task, and those have their turn before the answer is given out.
     pub(crate) fn poll_answer(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
         self.poll_message(poller).map(answered)
     }

@@ -1,7 +1,7 @@
 //! Servers that send more than anybody needs.
 
 use helve_core::servers::ServerMay;
-use helve_core::{ServerSpec, Servers, ToolError};
+use helve_core::{ServerAct, ServerCall, ServerSpec, Servers, ToolError};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -82,4 +82,52 @@ fn what_stands_for_an_unknown_tool_asks_no_server() {
     assert!(stands.relay().is_none());
     assert_eq!(fake.starts.load(std::sync::atomic::Ordering::SeqCst), 0);
     assert!(fleet.stand_in("mcp__other__gone", ToolError::failed("it is down")).is_none());
+}
+
+/// A server of a protocol that nobody here knows is not guessed at, whether it is older or newer.
+#[tokio::test]
+async fn a_protocol_that_is_not_known_is_refused() {
+    for (version, says) in
+        [("1999-01-01", "none that is known"), ("2025-07-01", "none that is known"), ("2031-01-01", "newer")]
+    {
+        let (fleet, _, _) = fleet(spec("s"), move |io| {
+            while let Some(message) = io.next() {
+                match message["method"].as_str().unwrap_or_default() {
+                    "server/discover" => io.say(&json!({"jsonrpc": "2.0", "id": message["id"],
+                        "error": {"code": -32601, "message": "no such method"}})),
+                    "initialize" => io.answer(
+                        &message,
+                        json!({"protocolVersion": version,
+                        "capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}),
+                    ),
+                    "tools/list" => io.answer(&message, json!({"tools": echo_tool("odd")})),
+                    _ => {}
+                }
+            }
+        });
+        let error = fleet.look("s").await.unwrap_err();
+        assert!(error.message.contains(version) && error.message.contains(says), "{error}");
+        assert!(error.message.contains("2025-11-25"), "it says what is known: {error}");
+    }
+}
+
+/// What was refused is named, also where that is no tool.
+#[tokio::test]
+async fn a_refusal_names_what_was_asked_for() {
+    let (fleet, _, _) = fleet(spec("s"), |io| {
+        while let Some(message) = io.next_call(&echo_tool("shy")) {
+            io.say(
+                &json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "no"}}),
+            );
+        }
+    });
+    for (act, args, says) in [
+        (ServerAct::CallTool, json!({}), "refused the call of 'echo': no"),
+        (ServerAct::GetPrompt, json!({"name": "greet"}), "refused the prompt 'greet': no"),
+        (ServerAct::ReadResource, json!({"uri": "demo://a"}), "refused the resource 'demo://a': no"),
+    ] {
+        let tool = if act.is_call() { "echo" } else { "" };
+        let error = fleet.call(ServerCall { act, ..call("s", tool, args) }).await.unwrap_err();
+        assert!(error.message.contains(says), "{error}");
+    }
 }

@@ -32,7 +32,7 @@ fn answer(message: &Value) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
 }
 
-fn fleet(url: String, sse: bool) -> Arc<Fleet> {
+pub(super) fn fleet(url: String, sse: bool) -> Arc<Fleet> {
     let memory = Arc::new(Memory::default());
     let server = ServerSpec {
         transport: Transport::Http(HttpServer {
@@ -265,13 +265,15 @@ async fn no_token_goes_where_a_redirect_leads() {
         while let Ok((mut stream, _)) = listener.accept().await {
             request(&mut stream).await;
             let head = format!(
-                "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://{away}/\r\nContent-Length: 0\r\n\r\n"
+                "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://{away}/mcp?key=hunter2\r\nContent-Length: 0\r\n\r\n"
             );
             let _ = stream.write_all(head.as_bytes()).await;
         }
     });
     let error = fleet(url, false).look("s").await.unwrap_err();
-    assert!(error.message.contains("307"), "{error}");
+    let said = format!("HTTP 307 Temporary Redirect: it leads to http://{away}/mcp, which is not followed");
+    assert!(error.message.contains(&said) && !error.message.contains("hunter"), "{error}");
+    assert!(error.hint.unwrap().contains("as the `url`"));
     let knocked = tokio::time::timeout(Duration::from_millis(100), other.accept()).await;
     assert!(knocked.is_err());
 }

@@ -400,8 +400,7 @@ impl Reporter<'_> {
     }
 
     fn report(&mut self, note: ProgressNote) {
-        let Some(steps) = &mut self.steps else { return };
-        let param = steps.next(note);
+        let Some(param) = self.steps.as_mut().and_then(|steps| steps.next(note)) else { return };
         let peer = self.peer;
         self.sending = Some(Box::pin(async move {
             let _ = peer.notify_progress(param).await;

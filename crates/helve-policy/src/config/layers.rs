@@ -3,7 +3,7 @@
 //! A later layer replaces a value of an earlier one as a whole; rules, hooks and tables of MCP servers add up. Both spellings of a key, `deny_patterns` and
 //! `denyPatterns`, mean the same. Every problem of every layer is reported at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -143,6 +143,8 @@ pub(crate) struct Settings {
     values: BTreeMap<String, (Value, Origin)>,
     /// Whose model each key of a model was written for: that of the same place, else of an earlier one.
     models: BTreeMap<&'static str, String>,
+    /// The servers that have a table, also one with nothing in it.
+    servers: BTreeSet<String>,
 }
 
 impl Settings {
@@ -162,6 +164,11 @@ impl Settings {
     /// Whose model a key of a model was written for; none where no model was named by then.
     pub(crate) fn written_for(&self, name: &str) -> Option<&str> {
         self.models.get(name).map(String::as_str)
+    }
+
+    /// The servers that have a table.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(String::as_str)
     }
 
     /// Sets a value, in place of any that was there.
@@ -315,7 +322,16 @@ impl<'a> Collector<'a> {
                 }
                 Err(problem) => self.problems.push(format!("`{name}` in {place}: {problem}")),
             },
-            (None, Raw::Table(_)) => self.walk(node, place, path),
+            (None, Raw::Table(_)) => {
+                // A workspace's own file brings no server.
+                if let [mcp, servers, server] = path.as_slice()
+                    && (mcp.as_str(), servers.as_str()) == ("mcp", "servers")
+                    && place.layer != Layer::Workspace
+                {
+                    self.settings.servers.insert(server.clone());
+                }
+                self.walk(node, place, path);
+            }
             (None, other) => self
                 .problems
                 .push(format!("`{name}` in {place}: expected a table, received {}", other.describe())),

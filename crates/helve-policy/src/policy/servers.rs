@@ -85,7 +85,7 @@ impl Policy {
         let keys = self.inner.settings.all_written();
         let names =
             keys.filter_map(|(key, ..)| Some(key.strip_prefix(server_keys::SERVERS)?.split_once('.')?.0));
-        let mut names: Vec<&str> = names.collect();
+        let mut names: Vec<&str> = names.chain(self.inner.settings.servers()).collect();
         // One name may be the beginning of another, whose keys then stand between its own.
         names.sort_unstable();
         names.dedup();

@@ -36,7 +36,7 @@ pub(crate) fn find<'r>(registry: &'r Registry, name: &str) -> Option<Found<'r>> 
 fn unknown(registry: &Registry, name: &str) -> ToolError {
     if let Some(kept_out) = registry.quarantined().iter().find(|q| q.name == name) {
         let reasons = kept_out.reasons.join("; ");
-        return ToolError::new(ErrorKind::UnknownTool, format!("Tool '{name}' is kept out: {reasons}"))
+        return ToolError::new(ErrorKind::UnknownTool, format!("Tool '{name}' is kept out: {reasons}."))
             .hint("Its author has to correct the schema.");
     }
     let mut names = registry.shown_names();

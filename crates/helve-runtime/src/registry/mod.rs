@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use helve_core::{Dialect, Lane, Tool, ToolSpec};
 use helve_policy::{Policy, ToolRule};
+use serde_json::Value;
 
 use crate::pipeline::validate::Validator;
 pub(crate) use live::Live;
@@ -128,6 +129,22 @@ pub(crate) struct Registry {
     groups: BTreeMap<String, Vec<String>>,
 }
 
+/// What is wrong with the schemas of a tool.
+fn faults(
+    parameters: &Value,
+    output: Option<&Value>,
+    check: impl Fn(&Value, bool) -> Vec<String>,
+) -> Vec<String> {
+    let of_output = output.map(|schema| check(schema, false)).unwrap_or_default();
+    let of_output = of_output.into_iter().map(|reason| format!("output schema: {reason}"));
+    check(parameters, true).into_iter().chain(of_output).collect()
+}
+
+/// Why a tool of an MCP server with these schemas is quarantined; empty if it is not.
+pub fn server_schema_faults(parameters: &Value, output: Option<&Value>) -> Vec<String> {
+    faults(parameters, output, schema_rules::check_foreign)
+}
+
 impl Registry {
     /// Takes a tool that is not one of ours.
     pub(crate) fn register(&mut self, tool: Box<dyn Tool>) -> Result<(), RegisterError> {
@@ -150,15 +167,11 @@ impl Registry {
                 return Err(RegisterError::Duplicate { name: name.clone(), holder });
             }
         }
-        let foreign = spec.lane == Lane::Mcp;
-        let check = |schema, arguments| match foreign {
-            true => schema_rules::check_foreign(schema, arguments),
-            false => schema_rules::check(schema),
+        let check = match spec.lane {
+            Lane::Mcp => schema_rules::check_foreign,
+            _ => |schema: &Value, _| schema_rules::check(schema),
         };
-        let mut reasons = check(&spec.parameters, true);
-        if let Some(schema) = &spec.output_schema {
-            reasons.extend(check(schema, false).into_iter().map(|r| format!("output schema: {r}")));
-        }
+        let reasons = faults(&spec.parameters, spec.output_schema.as_ref(), check);
         if !reasons.is_empty() {
             self.quarantined.push(Quarantined { name: spec.name.clone(), reasons });
             return Ok(());

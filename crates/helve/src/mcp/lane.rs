@@ -16,10 +16,11 @@ use helve_core::{
     Explain, Network, ProcessLimits, SandboxChoice, ServerSpec, ShellBackend, Tool, ToolError, ToolSpec, View,
 };
 use helve_mcp::client::{
-    Fleet, FleetLimits, FleetParts, Launched, Owner, PinStore, ServerLog, Shelf, TokenStore, ToolSearch,
+    Definition, Fleet, FleetLimits, FleetParts, Launched, Owner, PinStore, ServerLog, Shelf, TokenStore,
+    ToolSearch,
 };
 use helve_policy::Policy;
-use helve_runtime::{Runtime, check_workspace, check_writable, set_builtin_tools};
+use helve_runtime::{Runtime, check_workspace, check_writable, server_schema_faults, set_builtin_tools};
 
 /// Variables of a command's environment that any program needs; the owner's others are for commands, not for servers.
 const NEEDED: [&str; 12] = [
@@ -155,6 +156,12 @@ fn environment(of_commands: &BTreeMap<String, String>, stdio: &StdioServer) -> B
         .collect();
     env.extend(stdio.env.clone());
     env
+}
+
+/// Why no runtime takes a tool, although its server has it and the owner agrees to it; nothing where one does.
+pub fn kept_out(tool: &Definition) -> Option<String> {
+    let faults = server_schema_faults(&tool.input, tool.output.as_ref());
+    (!faults.is_empty()).then(|| faults.join("; "))
 }
 
 /// Puts one tool of a fleet into a runtime, for a single call: by the name under which a model sees it, starting its server

@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use helve::store::Home;
 use helve::text::{ServerDraft, import_servers, set_table};
+use helve::{Policy, Sources};
 use serde_json::{Map, Value, json};
 
 use super::config;
@@ -88,7 +89,7 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
     };
     let seen = shown_to_all(global)?;
     drafts.iter_mut().for_each(|draft| note_unseen(draft, &seen));
-    let path = config::user_file(global)?;
+    let path = file::real(&config::user_file(global)?)?;
     let before = file::read(&path)?;
     let mut after = before.clone().unwrap_or_default();
     let mut text =
@@ -159,7 +160,10 @@ fn is_there_already(global: &Global, path: &Path) -> Result<(), Failure> {
 
 /// What every server sees.
 fn shown_to_all(global: &Global) -> Result<Vec<PathBuf>, Failure> {
-    let view = setup::policy(global)?.view(&setup::workspace(global)?, &Home::default_path()?);
+    // The file may be one that is to be made.
+    let sources = Sources { user_required: false, ..setup::all_sources(global)? };
+    let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
+    let view = policy.view(&setup::workspace(global)?, &Home::default_path()?);
     Ok(view.read_only.into_iter().chain(view.read_write).collect())
 }
 

@@ -16,6 +16,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// A change of one file.
 pub(super) struct Change {
+    /// Where it really is: what is shown is what is written.
     pub(super) path: PathBuf,
     pub(super) before: Option<String>,
     pub(super) after: String,
@@ -88,8 +89,32 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Failure> {
     Ok(Some(text))
 }
 
+/// Where a file really is, or would be: a link stays a link, and what it leads to is changed.
+pub(super) fn real(path: &Path) -> Result<PathBuf, Failure> {
+    let wrong = |why: String| Failure::usage(format!("{} cannot be written: {why}", path.display()));
+    for there in path.ancestors().filter(|there| !there.as_os_str().is_empty()) {
+        match fs::canonicalize(there) {
+            // With nothing left to join, a separator at the end would ask for a directory.
+            Ok(real) if there == path => return Ok(real),
+            Ok(real) => return Ok(real.join(path.strip_prefix(there).unwrap_or(path))),
+            Err(_) if fs::symlink_metadata(there).is_ok_and(|found| found.is_symlink()) => {
+                let target = fs::read_link(there).map_err(|error| wrong(error.to_string()))?;
+                let what = if there == path { "it".to_owned() } else { there.display().to_string() };
+                return Err(wrong(format!(
+                    "{what} is a link to {}, where nothing is; make it, or remove the link",
+                    target.display()
+                )));
+            }
+            Err(_) => {}
+        }
+    }
+    // A bare name lies in the directory that Helve was started in.
+    let here = std::env::current_dir().map_err(|error| wrong(error.to_string()))?;
+    Ok(here.join(path))
+}
+
 impl Change {
-    /// A change to this text. Lines end as they do in the file, and a mark at its beginning stays.
+    /// A change of the file that is [really](real) there to this text. Lines end as they do in the file, and a mark at its beginning stays.
     pub(super) fn new(path: PathBuf, before: Option<String>, after: String) -> Change {
         const MARK: char = '\u{feff}';
         let was = before.as_deref().unwrap_or_default();
@@ -122,34 +147,24 @@ impl Change {
     }
 
     fn replace(&self, mode: u32) -> io::Result<Option<PathBuf>> {
-        // A link stays a link: what it leads to is replaced.
-        let path = match fs::canonicalize(&self.path) {
-            Ok(path) => path,
-            Err(_) if fs::symlink_metadata(&self.path).is_ok() => {
-                let target = fs::read_link(&self.path)?;
-                let why = format!(
-                    "it is a link to {}, where nothing is; make a file there, or remove the link",
-                    target.display()
-                );
-                return Err(io::Error::other(why));
-            }
-            Err(_) => self.path.clone(),
-        };
+        let path = self.path.as_path();
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::other("it has no name"));
         };
         fs::create_dir_all(dir)?;
-        let now = read(&path).map_err(|failure| io::Error::other(failure.message()))?;
-        if now != self.before {
+        let now = read(path).map_err(|failure| io::Error::other(failure.message()))?;
+        // A link that came meanwhile leads elsewhere than what was shown.
+        let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+        if now != self.before || is_link || fs::canonicalize(dir)? != dir {
             return Err(io::Error::other("it has changed meanwhile; try again"));
         }
-        let mode = fs::metadata(&path).map_or(mode, |metadata| metadata.mode() & 0o777);
+        let mode = fs::metadata(path).map_or(mode, |metadata| metadata.mode() & 0o777);
         let backup = match &self.before {
-            Some(before) => Some(backup(&path, before, mode)?),
+            Some(before) => Some(backup(path, before, mode)?),
             None => None,
         };
         let new = dir.join(format!(".{}.helve-{}", name.to_string_lossy(), std::process::id()));
-        let written = put(&new, &self.after, mode).and_then(|()| fs::rename(&new, &path));
+        let written = put(&new, &self.after, mode).and_then(|()| fs::rename(&new, path));
         if written.is_err() {
             let _ = fs::remove_file(&new);
         }

@@ -110,6 +110,8 @@ struct Target {
     client: &'static Client,
     scope: Scope,
     path: PathBuf,
+    /// The directory of the project, by its real path.
+    project: PathBuf,
     entry: Value,
 }
 
@@ -138,7 +140,20 @@ impl Target {
                 project.display()
             )));
         }
-        Ok(Target { client, scope, path, entry })
+        Ok(Target { client, scope, path, project, entry })
+    }
+
+    /// Where its file really is. A repository comes from elsewhere: its links do not lead out of it.
+    fn real(&self) -> Result<PathBuf, Failure> {
+        let real = file::real(&self.path)?;
+        if self.scope == Scope::User || real.starts_with(&self.project) {
+            return Ok(real);
+        }
+        Err(Failure::usage(format!(
+            "{} is a link that leads to {}, outside the workspace; remove the link, or use --user",
+            self.path.display(),
+            real.display()
+        )))
     }
 
     /// The entry by itself, in the form of the file.
@@ -162,7 +177,8 @@ struct Plan {
 
 impl Plan {
     fn new(options: &Options, target: Target) -> Result<Plan, Failure> {
-        let (path, before) = (target.path.clone(), file::read(&target.path)?);
+        let path = target.real()?;
+        let before = file::read(&path)?;
         let cannot = |why: String| {
             let wanted = target.snippet(options);
             Failure::usage(format!("{} is left alone: {why}. To be added:\n\n{wanted}", path.display()))
@@ -202,6 +218,7 @@ impl Plan {
         // What programs keep there may be secret; what lies in a project is for all.
         let backup = change.write(if *scope == Scope::Project { 0o644 } else { 0o600 })?;
         report["changed"] = true.into();
+        report["file"] = json!(change.path);
         report["backup"] = json!(backup);
         report["diff"] = json!(change.diff());
         if !global.json {

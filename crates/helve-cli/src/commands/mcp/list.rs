@@ -1,6 +1,7 @@
 //! `helve mcp list`: the configured servers and how each stands. Nothing is started unless --live asks for it.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use helve::ConfiguredServer;
@@ -57,6 +58,21 @@ pub(super) fn list(global: &Global, options: &Options) -> Result<(), Failure> {
     ui::print_styled(&text)
 }
 
+/// What a server is to read, and is not there to be shown to it.
+fn unread(server: &ConfiguredServer) -> Vec<&PathBuf> {
+    match &server.spec.transport {
+        Transport::Stdio(process) => process.read.iter().filter(|path| !path.exists()).collect(),
+        Transport::Http(_) => Vec::new(),
+    }
+}
+
+/// The same for people.
+pub(super) fn not_there(server: &ConfiguredServer) -> Option<String> {
+    let paths: Vec<String> = unread(server).iter().map(|path| path.display().to_string()).collect();
+    let what = format!("not there, so not shown to it: {} (`read`)", paths.join(", "));
+    (!paths.is_empty()).then_some(what)
+}
+
 /// How a server is reached, on one line.
 fn reach(server: &ConfiguredServer) -> String {
     match &server.spec.transport {
@@ -84,7 +100,7 @@ pub(in crate::commands) fn told(
         (true, None) if standing.problem.is_some() => ui::styled(ui::BAD, "unknown"),
         (true, None) => ui::styled(ui::CAREFUL, "never started"),
         (true, Some(count)) => {
-            let is_well = standing.waiting == 0 && standing.last_error.is_none();
+            let is_well = standing.waiting + standing.kept_out == 0 && standing.last_error.is_none();
             ui::styled(
                 if is_well { ui::GOOD } else { ui::CAREFUL },
                 &format!("{} pinned", live::counted(count)),
@@ -115,8 +131,18 @@ pub(in crate::commands) fn told(
             spec.name
         ));
     }
+    if standing.kept_out > 0 {
+        more.push(format!(
+            "{} kept out of calls: `helve mcp test {}` says why",
+            live::counted(standing.kept_out),
+            spec.name
+        ));
+    }
     if let Some(problem) = &standing.problem {
         more.push(problem.clone());
+    }
+    if let Some(text) = not_there(server) {
+        more.push(text);
     }
     if !server.unset.is_empty() {
         more.push(format!("not set: {}", server.unset.join(", ")));
@@ -159,6 +185,7 @@ pub(in crate::commands) fn as_json(server: &ConfiguredServer, standing: &Standin
     json!({
         "name": spec.name, "enabled": server.enabled, "trusted": spec.trusted, "parallel": spec.parallel, "reach": reach,
         "origin": server.origin, "unset": server.unset, "pinned": standing.pinned, "waiting": standing.waiting,
+        "kept_out": standing.kept_out, "not_there": unread(server),
         "last_start": standing.last_start, "last_error": standing.last_error, "problem": standing.problem,
     })
 }

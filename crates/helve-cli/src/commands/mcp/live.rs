@@ -109,6 +109,9 @@ pub(super) fn as_json(answer: &Answer) -> Value {
                 "tool": tool.definition.tool, "shown_as": tool.definition.shown_as,
                 "standing": standing(&tool.standing), "hash": tool.definition.hash, "definition": tool.definition.pinned,
             });
+            if let Some(why) = kept_out(tool) {
+                value["kept_out"] = why.into();
+            }
             if let Standing::Changed { old } = &tool.standing {
                 value["pinned"] = old.clone();
             }
@@ -129,6 +132,14 @@ pub(super) fn counted(count: usize) -> String {
     if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
+/// Why a tool that is on is not offered all the same.
+pub(super) fn kept_out(tool: &ToolLook) -> Option<String> {
+    match tool.standing {
+        Standing::On => helve::mcp::kept_out(&tool.definition),
+        _ => None,
+    }
+}
+
 /// Whether a tool waits for the owner's yes.
 pub(super) fn waits(tool: &ToolLook) -> bool {
     matches!(tool.standing, Standing::Changed { .. } | Standing::New)
@@ -145,7 +156,8 @@ pub(super) fn on_one_line(answer: &Answer) -> String {
         Some(sandbox) => format!(", in {} ({})", sandbox.backend, sandbox.layers.join(", ")),
         None => String::new(),
     };
-    let off = look.tools.iter().filter(|tool| !matches!(tool.standing, Standing::On)).count();
+    let is_off = |tool: &&ToolLook| !matches!(tool.standing, Standing::On) || kept_out(tool).is_some();
+    let off = look.tools.iter().filter(is_off).count();
     let off = if off + look.rejected.len() == 0 {
         String::new()
     } else {
@@ -166,13 +178,16 @@ pub(super) fn on_one_line(answer: &Answer) -> String {
 pub(super) fn tools(look: &ServerLook) -> String {
     let mut text = String::new();
     for tool in &look.tools {
-        let style = match tool.standing {
-            Standing::On => ui::GOOD,
-            Standing::Denied => ui::FAINT,
-            _ => ui::CAREFUL,
+        let kept_out = kept_out(tool);
+        let (style, word) = match (&kept_out, &tool.standing) {
+            (Some(_), _) => (ui::BAD, "kept out"),
+            (None, Standing::On) => (ui::GOOD, "on"),
+            (None, Standing::Denied) => (ui::FAINT, "denied"),
+            (None, other) => (ui::CAREFUL, standing(other)),
         };
-        let state = ui::styled(style, &format!("{:9}", standing(&tool.standing)));
-        let about = one_line(&tool.definition.description, 100);
+        let state = ui::styled(style, &format!("{word:9}"));
+        let about =
+            kept_out.map_or_else(|| one_line(&tool.definition.description, 100), |why| one_line(&why, 200));
         let _ = writeln!(
             text,
             "  {state}{}  {}",

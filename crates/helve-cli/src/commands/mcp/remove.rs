@@ -27,7 +27,7 @@ pub(super) struct Options {
 
 pub(super) fn remove(global: &Global, options: &Options) -> Result<(), Failure> {
     let name = options.name.as_str();
-    let path = config::user_file(global)?;
+    let path = file::real(&config::user_file(global)?)?;
     let not_there = || {
         Failure::not_found(format!(
             "{} has no MCP server {name:?}. `helve mcp list` shows them",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use helve::ConfiguredServer;
+use helve::mcp::client::try_definition;
 use helve::store::{Pin, Pins, ServerEvent, ServerLogs};
 
 use crate::failure::Failure;
@@ -15,6 +16,8 @@ pub(in crate::commands) struct Standing {
     pub(in crate::commands) pinned: Option<usize>,
     /// How many of its tools are off because they have changed, or are new, since the owner agreed; by its last start.
     pub(in crate::commands) waiting: usize,
+    /// How many of the pinned ones no runtime takes.
+    pub(in crate::commands) kept_out: usize,
     /// When it last started.
     pub(in crate::commands) last_start: Option<ServerEvent>,
     /// What last went wrong, if nothing went right since.
@@ -40,6 +43,7 @@ pub(in crate::commands) fn all(servers: &[ConfiguredServer]) -> Result<Vec<Stand
         let (start, error) = (last(&events, &["started"]), last(&events, &["failed", "ended"]));
         Standing {
             pinned: pins.as_ref().map(Vec::len),
+            kept_out: kept_out(name, pins.as_deref().unwrap_or_default()),
             waiting: waiting(&events, start, pins.as_deref().unwrap_or_default()),
             last_start: start.map(|at| events[at].clone()),
             last_error: error.filter(|at| start.is_none_or(|start| start < *at)).map(|at| events[at].clone()),
@@ -47,6 +51,15 @@ pub(in crate::commands) fn all(servers: &[ConfiguredServer]) -> Result<Vec<Stand
         }
     };
     Ok(servers.iter().map(of).collect())
+}
+
+/// How many of these tools have a schema that keeps them out of calls.
+fn kept_out(server: &str, pins: &[Pin]) -> usize {
+    let is_kept_out = |pin: &&Pin| {
+        let definition = try_definition(server, &pin.definition).ok();
+        definition.is_some_and(|definition| helve::mcp::kept_out(&definition).is_some())
+    };
+    pins.iter().filter(is_kept_out).count()
 }
 
 /// How many tools were off at the last start, or have been since, that the owner has not agreed to by now. What is off is noted

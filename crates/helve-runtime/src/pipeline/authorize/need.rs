@@ -47,7 +47,7 @@ impl Authority {
                     }
                     _ => format!("'{}' asks for approval", spec.name),
                 };
-                let decision = Decision::ask(name(), reason).grant("auto_approve = true");
+                let decision = Decision::ask(name(), reason).grant(self.grant(spec, by_policy));
                 Need::Asked { decision, every: true }
             }
             ApprovalNeed::Always => {
@@ -56,6 +56,18 @@ impl Authority {
                     Decision::ask(name(), format!("'{}' always asks for approval", spec.name)).grant(grant);
                 Need::Asked { decision, every: false }
             }
+        }
+    }
+
+    /// The line that spares the question and opens nothing else. For a tool of a server it is about the server, whose owner would
+    /// else write one for each tool, unless something nearer to the tool is written already.
+    fn grant(&self, spec: &ToolSpec, by_policy: Option<ApprovalNeed>) -> String {
+        let server = spec.origin.as_ref().filter(|origin| {
+            by_policy.is_none() && self.policy.server_approval(&origin.server, &origin.tool).is_none()
+        });
+        match server {
+            Some(origin) => format!("mcp.servers.{}.approval = \"never\"", origin.server),
+            None => format!("tools.{}.approval = \"never\"", spec.name),
         }
     }
 }

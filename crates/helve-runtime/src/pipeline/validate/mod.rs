@@ -1,6 +1,6 @@
 //! Validate: canonical JSON in, valid arguments out, or every problem at once with pointer, expected and received.
 //!
-//! The judge is the `jsonschema` crate (2020-12, no remote or file references). Its first compile costs milliseconds a
+//! The judge is the `jsonschema` crate (the draft that the schema names, else 2020-12; no remote or file references). Its first compile costs milliseconds a
 //! process, so it is made only when it is needed: [`quick`] accepts the ordinary cases of ordinary schemas without it,
 //! and whatever `quick` does not accept goes to the judge. A schema may come from elsewhere: `reach` says how much the judge
 //! may be asked by it.
@@ -11,8 +11,8 @@ mod reach;
 use std::sync::OnceLock;
 
 use helve_core::{Problem, ToolError};
-use jsonschema::PatternOptions;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{Draft, PatternOptions};
 use serde_json::Value;
 
 use quick::Quick;
@@ -41,12 +41,20 @@ struct Judge {
     reach: Reach,
 }
 
+/// The draft by which a schema is judged: the one that it names, or the newest.
+fn draft_of(schema: &Value) -> Draft {
+    let named = schema.get("$schema").and_then(Value::as_str).map(Draft::from_schema_uri);
+    named.filter(|draft| *draft != Draft::Unknown).unwrap_or_default()
+}
+
 impl Judge {
     fn new(schema: &Value) -> Result<Judge, String> {
         let reach = Reach::of(schema)?;
         let patterns =
             PatternOptions::fancy_regex().backtrack_limit(MOST_STEPS_BACK).size_limit(PATTERN_BYTES);
-        let judge = jsonschema::draft202012::options().with_pattern_options(patterns).build(schema);
+        // What a format means is left to the tool in all drafts; some would judge by it.
+        let options = jsonschema::options().with_draft(draft_of(schema)).should_validate_formats(false);
+        let judge = options.with_pattern_options(patterns).build(schema);
         Ok(Judge { judge: judge.map_err(|error| error.to_string())?, reach })
     }
 

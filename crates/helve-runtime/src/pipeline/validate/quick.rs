@@ -148,7 +148,7 @@ impl Node {
                 // Annotations assert nothing; so does `format` unless it is asked to.
                 "title" | "description" | "default" | "examples" | "format" | "deprecated" | "readOnly"
                 | "writeOnly" | "$comment" => {}
-                // The judge goes by the newest whatever a whole schema names; within one it follows the name.
+                // By these drafts the judge says the same; within a schema one could change what the rest of it means.
                 "$schema" if at_root && is_known(value) => {}
                 name if name.starts_with("x-") => {}
                 _ => return None,

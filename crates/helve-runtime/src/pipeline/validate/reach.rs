@@ -141,7 +141,8 @@ impl<'s> Walk<'s> {
     fn refers(&self, key: &str, member: &Value) -> Result<Option<Meaning<'s>>, String> {
         match (key, member.as_str()) {
             ("$ref" | "$dynamicRef", Some(to)) => self.names.meaning(to).map(Some),
-            ("$recursiveRef", Some(_)) => Ok(Some(self.names.whole())),
+            ("$recursiveRef", Some("#")) => Ok(Some(self.names.whole())),
+            ("$recursiveRef", Some(_)) => Err("a \"$recursiveRef\" of it is not \"#\"".to_owned()),
             _ => Ok(None),
         }
     }

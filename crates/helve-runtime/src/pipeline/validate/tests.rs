@@ -69,6 +69,52 @@ fn full_json_schema_is_in_force() {
     assert_eq!(validate("t", &schema, &json!({"b": "x"})).unwrap_err().problems[0].pointer, "/a");
 }
 
+/// Schemas are judged by the draft that they name; of those that name none, or one that nobody knows, by the newest.
+#[test]
+fn a_schema_is_judged_by_the_draft_that_it_names() {
+    let drafts = ["draft-04/schema#", "draft-06/schema#", "draft-07/schema", "draft/2019-09/schema"];
+    let named = |draft: &str, mut schema: Value| {
+        schema["$schema"] = json!(draft);
+        Validator::new(schema)
+    };
+    let count = |validator: &Validator, value: Value| validator.problems(&value).map(|all| all.len());
+    for draft in drafts.map(|draft| format!("http://json-schema.org/{draft}")) {
+        let tuple = json!({"type": "object", "properties": {"a": {"type": "array",
+            "items": [{"type": "string"}, {"$ref": "#/definitions/n"}], "additionalItems": false}},
+            "definitions": {"n": {"type": "integer"}}});
+        let tuple = named(&draft, tuple);
+        for (value, wrong) in
+            [(json!(["x"]), 0), (json!(["x", 1]), 0), (json!([1, "x"]), 2), (json!(["x", 1, 2]), 1)]
+        {
+            assert_eq!(count(&tuple, json!({"a": value})), Ok(wrong), "{draft}: {value}");
+        }
+        // A format says nothing that is judged, in none of them and whoever judges.
+        let date = json!({"type": "object", "properties": {"d": {"type": "string", "format": "date", "pattern": "^x"}}});
+        assert_eq!(count(&named(&draft, date), json!({"d": "xmas"})), Ok(0), "{draft}");
+    }
+    let four = json!({"type": "object", "properties": {"n": {"minimum": 1, "exclusiveMinimum": true}}});
+    assert_eq!(
+        count(&named("http://json-schema.org/draft-04/schema#", four.clone()), json!({"n": 1})),
+        Ok(1)
+    );
+    // The newest knows no such schema.
+    for newest in ["https://json-schema.org/draft/2020-12/schema", "https://example.com/own"] {
+        assert!(named(newest, four.clone()).problems(&json!({"n": 1})).is_err(), "{newest}");
+    }
+    // Beside a reference the older drafts look at nothing.
+    let beside = json!({"type": "object", "properties": {"a": {"$ref": "#/definitions/s", "maxLength": 1}},
+        "definitions": {"s": {"type": "string"}}});
+    for (draft, wrong) in [("draft-07/schema#", 0), ("draft/2019-09/schema#", 1)] {
+        let draft = format!("https://json-schema.org/{draft}");
+        assert_eq!(count(&named(&draft, beside.clone()), json!({"a": "xx"})), Ok(wrong), "{draft}");
+    }
+    let tree = json!({"$recursiveAnchor": true, "type": "object", "properties": {"n": {"$recursiveRef": "#"}},
+        "additionalProperties": false});
+    let tree = named("https://json-schema.org/draft/2019-09/schema", tree);
+    assert_eq!(count(&tree, json!({"n": {"n": {}}})), Ok(0));
+    assert_eq!(count(&tree, json!({"n": {"n": {"m": 1}}})), Ok(1));
+}
+
 #[test]
 fn the_ordinary_case_never_wakes_the_judge() {
     let validator = exec_like();
@@ -133,7 +179,7 @@ proptest! {
             keywords.insert("$schema".to_owned(), json!(draft));
         }
         let quick = Quick::compile(&schema).expect("the generator stays inside the subset");
-        let judge = jsonschema::draft202012::new(&schema).unwrap();
+        let judge = Judge::new(&schema).unwrap().judge;
         prop_assert_eq!(quick.accepts(&value), judge.is_valid(&value), "{} {}", schema, value);
     }
 }

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::super::draft_of;
+
 /// Schemas that are known without being fetched.
 const KNOWN: [&str; 2] = ["https://json-schema.org/", "http://json-schema.org/"];
 /// Where they are at home.
@@ -31,7 +33,8 @@ pub(super) enum Meaning<'s> {
 /// The names in a schema.
 pub(super) struct Names<'s> {
     root: &'s Value,
-    /// What the schema calls itself.
+    /// The key by which its draft names a schema, and what the schema calls itself.
+    id: &'static str,
     own: Option<&'s str>,
     named: HashMap<&'s str, Vec<&'s Value>>,
     /// Whether a schema elsewhere could refer back into this one.
@@ -41,11 +44,12 @@ pub(super) struct Names<'s> {
 impl<'s> Names<'s> {
     /// Says why references in this schema could be read in more than one way.
     pub(super) fn of(root: &'s Value) -> Result<Names<'s>, String> {
-        let own = match root.get("$id").and_then(Value::as_str) {
-            Some(id) => Some(own_name(id)?),
+        let id = draft_of(root).id_keyword();
+        let own = match root.get(id).and_then(Value::as_str) {
+            Some(own) => Some(own_name(id, own)?),
             None => None,
         };
-        let mut names = Names { root, own, named: HashMap::new(), is_open: own.is_some() };
+        let mut names = Names { root, id, own, named: HashMap::new(), is_open: own.is_some() };
         names.collect(root, true)?;
         Ok(names)
     }
@@ -54,7 +58,7 @@ impl<'s> Names<'s> {
         match node {
             Value::Object(members) => {
                 if !at_root {
-                    check_part(members)?;
+                    check_part(members, self.id)?;
                 }
                 for key in ["$anchor", "$dynamicAnchor"] {
                     if let Some(name) = members.get(key).and_then(Value::as_str) {
@@ -97,19 +101,23 @@ impl<'s> Names<'s> {
 }
 
 /// The name of a whole schema, as references to it begin.
-fn own_name(id: &str) -> Result<&str, String> {
+fn own_name<'s>(key: &str, id: &'s str) -> Result<&'s str, String> {
     let own = id.trim_end_matches('#');
     let plain = percent_decoded(own).map(|own| own.to_ascii_lowercase());
     match plain {
         Some(plain) if !own.contains('#') && !plain.contains(KNOWN_HOST) => Ok(own),
-        _ => Err("its \"$id\" must be an address of its own, without a fragment".to_owned()),
+        _ => Err(format!("its \"{key}\" must be an address of its own, without a fragment")),
     }
 }
 
 /// A part with a base of its own, or of a draft with other rules, would be read differently than the rest.
-fn check_part(members: &Map<String, Value>) -> Result<(), String> {
-    if members.get("$id").is_some_and(Value::is_string) {
-        return Err("it has an \"$id\" below its top, where references would mean something else".to_owned());
+fn check_part(members: &Map<String, Value>, id: &str) -> Result<(), String> {
+    for key in ["$id", id] {
+        if members.get(key).is_some_and(Value::is_string) {
+            return Err(format!(
+                "it has an \"{key}\" below its top, where references would mean something else"
+            ));
+        }
     }
     match members.get("$schema").and_then(Value::as_str) {
         Some(draft) if !is_alike(draft) => {

@@ -128,6 +128,30 @@ fn what_can_be_read_in_two_ways_is_refused() {
     assert!(Reach::of(&json!({"$id": "urn:x", "$ref": "urn:x#/a#/b", "a#": {"b": {}}})).is_err());
 }
 
+/// A draft has its own word for names, and a name could lead a reference elsewhere than it was measured.
+#[test]
+fn what_older_drafts_call_names_is_refused_likewise() {
+    let four = "http://json-schema.org/draft-04/schema#";
+    let of = |mut schema: Value| {
+        schema["$schema"] = json!(four);
+        Reach::of(&schema)
+    };
+    for id in [four, "https://json%2Dschema.org/draft-04/schema", "urn:x#part", "#x"] {
+        assert!(of(json!({"id": id})).unwrap_err().contains("address of its own"), "{id}");
+    }
+    let defs: serde_json::Map<String, Value> = (0..=40).map(|n| (format!("a{n}"), json!({}))).collect();
+    let inner =
+        json!({"id": "urn:x:y", "$defs": doubling(40, "$ref", by_pointer), "not": {"$ref": "#/$defs/a0"}});
+    let nested = of(json!({"$defs": defs, "properties": {"x": inner}}));
+    assert!(nested.unwrap_err().contains("\"id\" below its top"));
+    // A parameter may be called so.
+    assert!(of(json!({"id": "urn:x", "properties": {"id": {"$ref": "urn:x#/definitions/s"}}, "definitions": {"s": {}}})).is_ok());
+    let anchor = json!({"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"$id": "#a"}},
+        "$ref": "#a"});
+    assert!(Reach::of(&anchor).unwrap_err().contains("\"$id\" below its top"));
+    assert!(Reach::of(&json!({"items": {"$recursiveRef": "#/items"}})).unwrap_err().contains("is not \"#\""));
+}
+
 #[test]
 fn a_pointer_is_read_as_the_judge_reads_it() {
     // The parts are at the decoded names, and decoys at the names as they are written.
@@ -179,6 +203,7 @@ mod bounded {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use super::super::super::draft_of;
     use jsonschema::Keyword;
     use proptest::prelude::*;
 
@@ -211,6 +236,8 @@ mod bounded {
                 json!({"$ref": format!("#/$defs/a%3{n}")}),
                 json!({"$ref": format!("#n{n}")}),
                 json!({"$dynamicRef": format!("#n{n}")}),
+                json!({"$recursiveRef": "#"}),
+                json!({"$ref": format!("#/$defs/a{n}"), "not": {"$ref": format!("#/$defs/a{n}")}}),
                 json!({"x-step": true}),
             ])
         })
@@ -218,24 +245,39 @@ mod bounded {
 
     /// A part that mostly refers to those after it, and within the value to any.
     fn part(n: usize) -> impl Strategy<Value = Value> {
-        let lists = prop::sample::select(vec!["allOf", "allOf", "anyOf", "oneOf", "prefixItems"]);
+        let lists = prop::sample::select(vec!["allOf", "allOf", "anyOf", "oneOf", "prefixItems", "items"]);
         let list = prop_oneof![
             8 => prop::collection::vec(reference(n + 1), 1..6),
             1 => prop::collection::vec(reference(0), 3..6),
         ];
-        let one = prop::sample::select(vec!["if", "items", "unevaluatedProperties", "propertyNames"]);
+        let one = prop::sample::select(vec![
+            "if",
+            "items",
+            "additionalItems",
+            "unevaluatedProperties",
+            "propertyNames",
+            "contains",
+            "not",
+        ]);
         let name = prop_oneof![8 => Just(n), 1 => 0..PARTS];
-        let id = prop::option::weighted(0.02, Just("urn:x:y"));
+        let id = prop::option::weighted(0.02, prop::sample::select(vec!["$id", "id"]));
         (lists, list, one, reference(n + 1), reference(0), name, any::<bool>(), id).prop_map(
             |(lists, list, keyword, one, below, name, is_dynamic, id)| {
                 let anchor = if is_dynamic { "$dynamicAnchor" } else { "$anchor" };
                 let mut part = json!({"x-step": true, lists: list, keyword: one, anchor: format!("n{name}"),
-                    "properties": {"a": below}});
+                    "dependencies": {"b": below.clone()}, "properties": {"a": below}});
                 if let Some(id) = id {
-                    part["$id"] = json!(id);
+                    part[id] = json!("urn:x:y");
                 }
                 part
             },
+        )
+    }
+
+    fn draft() -> impl Strategy<Value = String> {
+        let drafts = ["-04", "-06", "-07", "/2019-09", "/2020-12"];
+        prop::sample::select(
+            drafts.map(|draft| format!("http://json-schema.org/draft{draft}/schema")).to_vec(),
         )
     }
 
@@ -244,16 +286,16 @@ mod bounded {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        #![proptest_config(ProptestConfig::with_cases(800))]
         #[test]
-        fn what_goes_through_is_judged_in_bounded_steps(parts in parts()) {
+        fn what_goes_through_is_judged_in_bounded_steps(parts in parts(), draft in draft()) {
             let defs: serde_json::Map<String, Value> =
                 parts.into_iter().enumerate().map(|(n, part)| (format!("a{n}"), part)).collect();
-            let schema = json!({"$defs": defs, "$ref": "#/$defs/a0"});
+            let schema = json!({"$schema": draft, "$defs": defs, "$ref": "#/$defs/a0"});
             if let Ok(reach) = Reach::of(&schema) {
                 let count = Arc::new(AtomicU64::new(0));
                 let counted = Arc::clone(&count);
-                let options = jsonschema::draft202012::options().with_keyword("x-step", move |_, _, _| {
+                let options = jsonschema::options().with_draft(draft_of(&schema)).with_keyword("x-step", move |_, _, _| {
                     Ok(Box::new(Counter(Arc::clone(&counted))) as Box<dyn for<'i> Keyword<'i>>)
                 });
                 if let Ok(judge) = options.build(&schema) {

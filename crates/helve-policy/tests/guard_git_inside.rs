@@ -1,0 +1,177 @@
+//! Git without a sandbox where a repository lies inside the work tree of another, or has other work trees.
+
+mod scene;
+
+use helve_core::{CommandUse, Verdict};
+use helve_policy::Policy;
+use scene::{INNER, REPOSITORY, Scene, is_allowed, starts_and_asks};
+
+/// The one inside in a commit, and in the index no more.
+const COMMITTED: &str = "git -c core.fsmonitor= add n 2> /dev/null; git commit -q -m n; git branch linked
+    git reset -q --hard HEAD~1";
+
+/// A clone of another repository in it, which has one inside itself and its own settings for that.
+const LIBRARY: &str = "git init -q ../a; git -C ../a commit -q --allow-empty -m i; cp -R ../a ../b
+    git -C ../b -c protocol.file.allow=always submodule --quiet add \"$PWD/../a\" m; git -C ../b commit -q -m m
+    git -c protocol.file.allow=always clone -q --recurse-submodules ../b n 2> /dev/null";
+
+/// Git works in a repository inside another as soon as the index has it, which the command itself may bring about.
+#[test]
+fn a_repository_inside_another_counts_where_the_command_may_take_it_up() {
+    let inside = format!("{REPOSITORY}\n{INNER}");
+    for command in [
+        "git add n && git status",
+        "git add . ; git commit -a",
+        "git -C . add -A && git diff",
+        "git stage n; cd . && git status --short",
+        "for time in 1 2; do git add n; done",
+    ] {
+        starts_and_asks(&inside, command);
+    }
+    is_allowed(&inside, &["git status; git diff", "git status; git push", "git diff other"]);
+    // A commit may hold it.
+    let committed = format!("{inside}\n{COMMITTED}");
+    for command in [
+        "git checkout linked",
+        "git switch linked",
+        "git merge linked && git status",
+        "git reset --hard linked && git status",
+        "git rebase linked; git diff",
+        "git cherry-pick linked; git status",
+        "git pull . linked; git status",
+    ] {
+        starts_and_asks(&committed, command);
+    }
+    // The repository around it may be new.
+    starts_and_asks(INNER, "git init && git add n && git status");
+    is_allowed("echo a > f; git init -q n; touch n/x", &["git init && git add . && git commit -m x"]);
+    // It may stand in the place of a file.
+    let replaced = format!("{REPOSITORY}\nrm f\n{}", INNER.replace(" n", " f").replace("n/x", "f/x"));
+    starts_and_asks(&replaced, "git commit -a");
+}
+
+/// All other subcommands that change something leave the index without one, though a commit holds it.
+#[test]
+fn other_subcommands_take_no_repository_up() {
+    let Some(scene) = Scene::new(&format!("{REPOSITORY}\n{INNER}\n{COMMITTED}")) else { return };
+    for command in [
+        "git mv g h",
+        "git rm -q --cached h",
+        "git clean -f -d",
+        "git checkout-index -f -a",
+        "git rerere",
+        "git sparse-checkout set n",
+        "git config user.name x",
+        "git init",
+        "git fetch . linked:fetched",
+        "git push . linked:pushed",
+        "git branch more linked",
+        "git tag -m x more linked",
+        "git notes add -m x linked",
+        "git replace HEAD linked",
+        "git update-ref refs/heads/main linked",
+        "git symbolic-ref HEAD refs/heads/linked",
+        "git worktree add -q -f ../y linked",
+        "git bundle create ../b linked",
+        "git archive linked",
+        "git format-patch -1 linked",
+        "git pack-refs --all",
+        "git repack -a -d",
+        "git gc",
+        "git write-tree",
+        "git status",
+        "git diff HEAD",
+    ] {
+        assert!(!scene.starts(command), "{command}");
+        let index = scene.sh("git ls-files --stage");
+        let index = String::from_utf8(index.stdout).unwrap();
+        assert!(index.contains("100644 ") && !index.contains("160000 "), "{command}: {index}");
+    }
+}
+
+/// Repositories inside another that start nothing themselves.
+#[test]
+fn a_plain_repository_inside_another_may_be_taken_up() {
+    let commands = ["git add . && git commit -m x", "git checkout other", "git switch main; git status"];
+    for more in [
+        "mkdir -p d/e; touch d/e/x; ln -s . d/loop; ln -s /nowhere d/lost",
+        "git clone -q . n; mkdir -p d; cp -R n d/m",
+        "git init -q n; touch n/x",
+        "mkdir n; touch n/x; echo 'gitdir: ../.git/worktrees/n' > n/.git",
+        "mkdir n; touch n/x; echo hello > n/.git; mkdir m; touch m/x m/.git",
+        "mkdir n; touch n/x; echo 'gitdir: /etc/passwd/x' > n/.git; mkdir m; echo 'gitdir: ../f/x' > m/.git",
+        "git worktree add -q trees/x other~1 2> /dev/null; git worktree add -q --detach ../outside",
+    ] {
+        is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);
+    }
+    for more in [LIBRARY.to_owned(), format!("{LIBRARY}\ngit -C n worktree add -q w/x 2> /dev/null")] {
+        is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);
+    }
+    // One inside such a one starts a program, or its settings lead git to another work tree, where one does.
+    for more in [
+        "git -C n/m config core.fsmonitor \"$EVIL\"; touch n/m/y",
+        "git init -q n/m/o; git -C n/m/o commit -q --allow-empty -m i; git -C n/m add o 2> /dev/null
+        git -C n/m commit -q -m o; git -C n/m/o config core.fsmonitor \"$EVIL\"; touch n/m/o/y",
+        "cp -R n/m ../m; rm ../m/.git; git init -q ../m/o; git -C ../m/o commit -q --allow-empty -m i
+        git -C n/m config core.worktree \"$PWD/../m\"; git -C n/m add o 2> /dev/null; git -C n/m commit -q -m o
+        git -C ../m/o config core.fsmonitor \"$EVIL\"; touch ../m/o/y",
+    ] {
+        starts_and_asks(&format!("{REPOSITORY}\n{LIBRARY}\n{more}"), "git add n; git status");
+    }
+    // A file leads to settings of somewhere else.
+    for more in ["git init -q ../o; git -C ../o config core.fsmonitor \"$EVIL\"; git -C ../o commit -q --allow-empty -m i
+        mkdir n; touch n/x; echo \"gitdir: $PWD/../o/.git\" > n/.git",
+        "git worktree add -q n; cp -R .git ../o; git -C ../o config core.fsmonitor \"$EVIL\"
+        echo ../../../../o > .git/worktrees/n/commondir; touch n/x"] {
+        starts_and_asks(&format!("{REPOSITORY}\n{more}"), "git add n; git status");
+    }
+}
+
+/// What a repository keeps of another work tree says where the settings are that count there.
+#[test]
+fn another_work_tree_with_settings_of_its_own_counts() {
+    let script = format!("{REPOSITORY}\ngit worktree add -q ../x other 2> /dev/null");
+    let commands = ["git worktree remove ../x", "git worktree add ../y", "git status"];
+    is_allowed(&script, &commands);
+    let elsewhere = "cp -R .git e; git --git-dir=e config core.fsmonitor \"$EVIL\"
+        echo ../../../e > .git/worktrees/x/commondir";
+    starts_and_asks(&format!("{script}\n{elsewhere}"), "git worktree remove ../x");
+    is_allowed(&format!("{script}\n{elsewhere}"), &["git status", "git commit -m x"]);
+}
+
+/// What is asked about anyway is not looked for in the work tree.
+#[test]
+fn the_work_tree_counts_where_a_rule_would_let_the_command_pass() {
+    let Some(scene) = Scene::new(&format!("{REPOSITORY}\n{INNER}")) else { return };
+    let reason = |policy: &Policy| {
+        let command = CommandUse { command: "git add -A".to_owned(), working_dir: None };
+        policy.judge(&command, &scene.workspace(), false).decision.reason.unwrap_or_default()
+    };
+    assert!(reason(&scene.policy).contains("the repository may name programs"));
+    assert!(reason(&Policy::from_toml("").unwrap()).contains("may do more than read"));
+}
+
+/// A commit of the index as it is takes nothing up.
+#[test]
+fn a_commit_of_the_index_looks_at_no_work_tree() {
+    let script = format!("{REPOSITORY}\n{INNER}\necho n/ > .gitignore; echo q >> g; git add g .gitignore");
+    let commits = ["git commit -m x", "git commit -q --amend --no-edit", "git commit -m x -s; git status"];
+    is_allowed(&script, &commits);
+    let Some(scene) = Scene::new(&script) else { return };
+    for args in [
+        "-am x",
+        "-a -m x",
+        "-m x n",
+        "-m x -i n",
+        "-m $x",
+        "-m \"$@\"",
+        "-m *",
+        "$x",
+        "-m",
+        "-p -m x",
+        "-m x --",
+    ] {
+        assert_eq!(scene.verdict(&format!("git commit {args}")), Verdict::Ask, "{args}");
+    }
+    assert_eq!(scene.verdict("git add n && git commit -m x"), Verdict::Ask);
+}

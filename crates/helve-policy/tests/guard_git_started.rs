@@ -19,6 +19,8 @@ fn the_repository_around_one_that_git_passes_by_counts() {
         "git init -q sub; ln -sfn /nowhere sub/.git/HEAD",
         "git init -q sub; rm -r sub/.git/objects",
         "git init -q sub; printf 'ref: heads/main' > sub/.git/HEAD",
+        "git init -q sub; printf 'ref:\\frefs/heads/main\\n' > sub/.git/HEAD",
+        "git init -q sub; printf 'ref:\\vrefs/heads/main\\n' > sub/.git/HEAD",
     ] {
         for command in ["cd sub && git status", "git -C sub status"] {
             starts_and_asks(&format!("{evil}{hidden}"), command);
@@ -27,7 +29,12 @@ fn the_repository_around_one_that_git_passes_by_counts() {
         is_allowed(&plain, &["cd sub && git status", "git -C sub status", "git status"]);
     }
     // Git takes one that it takes, and looks no further.
-    for own in ["git init -q sub", "git init -q sub; git -C sub checkout -q -b x 2> /dev/null"] {
+    for own in [
+        "git init -q sub",
+        "git init -q sub; git -C sub checkout -q -b x 2> /dev/null",
+        "git init -q sub; printf 'ref: \\t\\r\\nrefs/heads/main' > sub/.git/HEAD",
+        "git init -q sub; printf 'ref:refs/heads/main' > sub/.git/HEAD",
+    ] {
         is_allowed(&format!("{evil}{own}"), &["cd sub && git status"]);
     }
     is_allowed(&format!("{REPOSITORY}\ngit checkout -q --detach"), &["git status", "git commit -m x"]);

@@ -175,3 +175,29 @@ fn a_commit_of_the_index_looks_at_no_work_tree() {
     }
     assert_eq!(scene.verdict("git add n && git commit -m x"), Verdict::Ask);
 }
+
+/// An index may have a directory as a whole, in whose tree the repository is.
+#[test]
+fn an_index_with_a_whole_directory_counts() {
+    let modules = "printf '[submodule \"n\"]\\n\\tpath = d/n\\n\\turl = x\\n' > .gitmodules";
+    let Some(scene) = Scene::new(&format!("{REPOSITORY}\n{modules}\nmkdir d; cd d\n{INNER}")) else { return };
+    let tree = "printf '160000 commit %s\\tn\\n' $(git -C d/n rev-parse HEAD) | git mktree --missing";
+    let tree = String::from_utf8(scene.sh(tree).stdout).unwrap();
+    let id = (0..20).map(|at| u8::from_str_radix(&tree[2 * at..2 * at + 2], 16).unwrap());
+    let index = |mode: u16| {
+        let mut index = b"DIRC\0\0\0\x03\0\0\0\x01".to_vec();
+        index.extend([0; 26]);
+        index.extend(mode.to_be_bytes());
+        index.extend([0; 12]);
+        index.extend(id.clone());
+        // The two further bytes of flags say that the entry is not in the work tree.
+        index.extend(b"\x40\x02\x40\0d/\0\0\0\0\0\0sdir\0\0\0\0");
+        index.extend([0; 20]);
+        std::fs::write(scene.workspace().join(".git/index"), index).unwrap();
+    };
+    index(0o100_000);
+    assert_eq!(scene.verdict("git rm --sparse -r d"), Verdict::Allow);
+    index(0o040_000);
+    assert_eq!(scene.verdict("git rm --sparse -r d"), Verdict::Ask);
+    assert!(scene.starts("git rm --sparse -r d"));
+}

@@ -45,7 +45,7 @@ impl Scene {
             fs::set_permissions(top.join(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
         let policy = "[[rules]]\nverdict = 'allow'\ncommand = ['git {add,bisect,checkout,cherry-pick,commit,diff,init,merge} *', \
-             'git {pull,push,rebase,reset,revert,stash,status,switch,worktree} *', 'mkdir *', 'rm *']";
+             'git {fetch,pull,push,rebase,reset,revert,rm,stash,submodule,status,switch,worktree} *', 'mkdir *', 'rm *']";
         let scene = Scene { _around: around, top, policy: Policy::from_toml(policy).unwrap() };
         let made = scene.sh(&format!("set -e\n{script}"));
         assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));

@@ -1,9 +1,9 @@
 //! Whether the index of a repository has an entry for another repository.
 //!
-//! Git works in one, by its settings, as soon as the index has it. The entries are read in versions 2 to 4, from the first one
-//! on. Git may begin at others as well, in blocks that the index lists: there each must start where an entry does that leaves
-//! out nothing of its name, so that it reads the same ones. An index that does not fit counts as one that has such an entry.
-//! So does one that has a part in another file.
+//! Git works in one, by its settings, as soon as the index has it, itself or in a directory that it has as a whole. The
+//! entries are read in versions 2 to 4, from the first one on. Git may begin at others as well, in blocks that the index
+//! lists: each must start at an entry with its whole name, so that git reads the same ones. An index that does not fit counts
+//! as one that has such an entry, and so does one that has a part in another file.
 
 use std::path::Path;
 
@@ -24,9 +24,11 @@ const FLAGS: usize = 60;
 const EXTENDED: usize = 0x4000;
 const LENGTH: usize = 0xfff;
 
-/// The part of a mode that says what an entry is, and what it is for a repository.
+/// The part of a mode that says what an entry is, and what it is for a file and for a link. Any other stands for another
+/// repository, or for a directory whose entries are elsewhere.
 const KIND: usize = 0xf000;
-const REPOSITORY: usize = 0xe000;
+const FILE: usize = 0x8000;
+const LINK: usize = 0xa000;
 
 /// Whether the index in a git directory may hold another repository.
 pub(super) fn holds_repositories(git: &Path) -> bool {
@@ -37,7 +39,7 @@ pub(super) fn holds_repositories(git: &Path) -> bool {
     }
 }
 
-/// Says that an index has entries for files only, all in this one file.
+/// Says that an index has entries for files and links only, all in this one file.
 fn is_plain(index: &[u8]) -> Option<()> {
     let version = number(index, 4, 4)?;
     if !index.starts_with(b"DIRC") || !(2..=4).contains(&version) {
@@ -48,7 +50,7 @@ fn is_plain(index: &[u8]) -> Option<()> {
     let mut name = 0;
     for _ in 0..number(index, 8, 4)? {
         let entry = index.get(at..)?;
-        if number(entry, MODE, 4)? & KIND == REPOSITORY {
+        if !matches!(number(entry, MODE, 4)? & KIND, FILE | LINK) {
             return None;
         }
         let measured = measure(entry, version, name)?;
@@ -177,7 +179,7 @@ mod tests {
         large[36..40].copy_from_slice(&0xe000_u32.to_be_bytes());
         let plain = [file.clone(), sized, large];
         assert!(is_plain(&index(&plain, b"")).is_some() && is_plain(&index(&[], b"")).is_some());
-        for mode in [0o160_000, 0o160_644, 0x1_e000] {
+        for mode in [0o160_000, 0o160_644, 0x1_e000, 0o040_000, 0o060_000, 0] {
             let inside = index(&[file.clone(), entry(mode, 1, "n"), file.clone()], b"");
             assert!(is_plain(&inside).is_none(), "{mode:o}");
         }

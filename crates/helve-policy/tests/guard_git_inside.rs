@@ -118,8 +118,11 @@ fn a_plain_repository_inside_another_may_be_taken_up() {
     ] {
         starts_and_asks(&format!("{REPOSITORY}\n{LIBRARY}\n{more}"), "git add n; git status");
     }
-    // A file leads to settings of somewhere else.
-    for more in ["git init -q ../o; git -C ../o config core.fsmonitor \"$EVIL\"; git -C ../o commit -q --allow-empty -m i
+    // A file leads to settings of somewhere else, which may be another place for each process.
+    for more in [
+        "git init -q e; git -C e commit -q --allow-empty -m i; git -C e config core.fsmonitor \"$EVIL\"
+        mv e/.git d; rm -r e; mv d e; mkdir n; cp -R e n/e; touch n/x; echo 'gitdir: /proc/self/cwd/e' > n/.git",
+        "git init -q ../o; git -C ../o config core.fsmonitor \"$EVIL\"; git -C ../o commit -q --allow-empty -m i
         mkdir n; touch n/x; echo \"gitdir: $PWD/../o/.git\" > n/.git",
         "git worktree add -q n; cp -R .git ../o; git -C ../o config core.fsmonitor \"$EVIL\"
         echo ../../../../o > .git/worktrees/n/commondir; touch n/x"] {
@@ -200,4 +203,59 @@ fn an_index_with_a_whole_directory_counts() {
     index(0o040_000);
     assert_eq!(scene.verdict("git rm --sparse -r d"), Verdict::Ask);
     assert!(scene.starts("git rm --sparse -r d"));
+}
+
+/// One inside with a hook and no settings of its own, in a commit and in the index no more.
+const HOOKED: &str = "git init -q n; git -C n commit -q --allow-empty -m i; git -C n commit -q --allow-empty -m j
+    printf '[submodule \"n\"]\\n\\tpath = n\\n\\turl = ./n\\n' > .gitmodules; git add n .gitmodules 2> /dev/null
+    git commit -q -m n; git branch linked; git -C n checkout -q --detach HEAD~1; git reset -q --hard HEAD~1
+    mkdir -p n/.git/hooks";
+
+/// A subcommand that works in a repository inside starts its hooks, too.
+#[test]
+fn the_hooks_of_a_repository_inside_count_where_git_works_in_it() {
+    let script = |hook: &str| format!("{REPOSITORY}\n{HOOKED}\ncp \"$EVIL\" n/.git/hooks/{hook}");
+    let updates = "git checkout -q linked && git submodule update --init";
+    starts_and_asks(&script("post-checkout"), updates);
+    starts_and_asks(&script("reference-transaction"), updates);
+    starts_and_asks(
+        &script("reference-transaction"),
+        "git checkout linked; git submodule init; git checkout --recurse-submodules -f linked",
+    );
+    is_allowed(&script("post-checkout"), &["git checkout linked; git diff", "git fetch . linked:x"]);
+    // What runs no hook that is there is none, and what takes none up reaches none.
+    is_allowed(&script("pre-push"), &[updates]);
+    let Some(scene) = Scene::new(&script("pre-push")) else { return };
+    for (command, verdict) in [
+        ("git push", Verdict::Allow),
+        ("git add n; git push", Verdict::Ask),
+        ("for x in 1 2; do git push; git add n; done", Verdict::Ask),
+        ("git checkout linked; git fetch", Verdict::Allow),
+        ("git checkout linked", Verdict::Allow),
+    ] {
+        assert_eq!(scene.verdict(command), verdict, "{command}");
+    }
+    let Some(scene) = Scene::new(&script("reference-transaction")) else { return };
+    for (command, verdict) in [
+        ("git pull", Verdict::Ask),
+        ("git checkout linked; git fetch", Verdict::Ask),
+        ("git fetch", Verdict::Allow),
+        ("git reset linked", Verdict::Allow),
+        ("git reset --rec linked", Verdict::Ask),
+        ("git switch \"$x\"", Verdict::Ask),
+    ] {
+        assert_eq!(scene.verdict(command), verdict, "{command}");
+    }
+}
+
+/// A repository inside may keep one that is not in its work tree yet.
+#[test]
+fn what_a_repository_inside_keeps_for_later_counts_where_git_works_in_it() {
+    let kept = format!(
+        "{REPOSITORY}\n{LIBRARY}\nprintf '[submodule \"n\"]\\n\\tpath = n\\n\\turl = ./n\\n' > .gitmodules
+        git add n .gitmodules 2> /dev/null; git commit -q -m n; git branch linked; git reset -q --hard HEAD~1
+        rm -r n/m; git config -f n/.git/modules/m/config core.fsmonitor \"$EVIL\""
+    );
+    starts_and_asks(&kept, "git checkout -q linked; git submodule update --init --recursive");
+    is_allowed(&kept, &["git checkout linked; git status"]);
 }

@@ -173,3 +173,11 @@ fn what_git_says_of_itself_starts_nothing() {
         assert_eq!(scene.verdict(command), Verdict::Ask, "{command}");
     }
 }
+
+/// A directory may be another one for each process.
+#[test]
+fn a_directory_of_the_process_that_looks_is_none_of_git() {
+    let script = format!("{REPOSITORY}\ngit config core.fsmonitor \"$EVIL\"; ln -s /proc/self/cwd here");
+    starts_and_asks(&script, "git -C /proc/self/cwd status");
+    starts_and_asks(&script, "git -C here status");
+}

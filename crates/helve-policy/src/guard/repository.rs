@@ -24,6 +24,7 @@ use std::rc::Rc;
 use helve_shell::analysis::Arg;
 
 use hooks::Hooks;
+pub(super) use inner::takes_up;
 use inner::{Budget, Inner};
 use remotes::Remotes;
 use unfinished::Unfinished;
@@ -39,7 +40,7 @@ mod unfinished;
 /// The most directories of one command in which a repository is looked for.
 const MAX_DIRECTORIES: usize = 16;
 
-/// The most directories that are looked at on the way up.
+/// The most directories that are looked at on the way up, and on the way down.
 const MAX_LEVELS: usize = 128;
 
 /// The most directories of the name `.git` that git may pass by on the way.
@@ -71,6 +72,8 @@ pub(super) enum Reach {
 /// What was found from the directories of one command on.
 #[derive(Default)]
 pub(super) struct Seen {
+    /// Whether the command may put another repository into the index.
+    takes_up: bool,
     /// What may still be looked at inside of them.
     budget: Budget,
     from: HashMap<PathBuf, Found>,
@@ -79,6 +82,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Nothing yet, for a command that may put another repository into the index or may not.
+    pub(super) fn new(takes_up: bool) -> Seen {
+        Seen { takes_up, ..Seen::default() }
+    }
+
     /// Whether git that works in `directory` starts nothing that a repository names. It is looked up once a directory;
     /// beyond the most of them nothing is plain. Without the name of a subcommand it may be any, and so may its arguments.
     pub(super) fn is_plain(
@@ -100,10 +108,12 @@ impl Seen {
         if subcommand.is_none() && args.is_some() {
             return true;
         }
-        let budget = &mut self.budget;
+        let (takes_up, budget) = (self.takes_up, &mut self.budget);
         found.iter().all(|repository| repository.is_plain(subcommand, args))
             && (reach == Reach::Around
-                || found.iter().all(|repository| repository.inner.is_plain(subcommand, args, budget)))
+                || found
+                    .iter()
+                    .all(|repository| repository.inner.is_plain(subcommand, args, takes_up, budget)))
     }
 
     /// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it
@@ -158,7 +168,7 @@ impl Repository {
         let mut remotes = settings::read(&read_settings(git)?)?;
         remotes.look(git);
         Some(Repository {
-            hooks: Hooks::look(git),
+            hooks: Hooks::look(&git.join("hooks")),
             inner: Inner::of(git),
             remotes,
             unfinished: Unfinished::look(git),

@@ -19,7 +19,7 @@ mod values;
 mod views;
 
 pub use config::is_plain_setting;
-use values::{Given, Item as Behind};
+use values::{Given, Item as Behind, Name, is_short_for};
 
 use super::MAX_JOINED;
 use crate::analysis::{Arg, DepartureKind, More, OpaqueReason};
@@ -87,6 +87,19 @@ impl<'a> Call<'a> {
     /// The same by its letter, or by what may be short for its name.
     fn is_given(&self, letter: char, name: &str) -> bool {
         self.options().any(|given| given.is(letter, name))
+    }
+
+    /// Whether an option is in force that `--no-NAME` takes back, by what may be short for either: the last one counts. So
+    /// many letters of its name are the least for git to know it.
+    fn is_on(&self, letter: Option<char>, name: &str, least: usize) -> bool {
+        let turned = self.options().filter_map(|given| match given.name {
+            Name::Letter(given) => (Some(given) == letter).then_some(true),
+            Name::Long(given) => match given.strip_prefix("no-") {
+                Some(given) => is_short_for(given, name, 1).then_some(false),
+                None => is_short_for(given, name, least).then_some(true),
+            },
+        });
+        turned.last().unwrap_or(false)
     }
 
     fn text(&self, at: usize) -> Option<&str> {

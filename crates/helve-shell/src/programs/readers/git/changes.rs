@@ -68,7 +68,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             changes(call, meaning, &Tree);
         }
         "clean" => {
-            if !call.is_given('n', "dry-run") {
+            if !call.is_on(Some('n'), "dry-run", 1) {
                 meaning.departs(DepartureKind::Change, call.at);
                 paths::cleans(call, meaning);
             }
@@ -387,7 +387,7 @@ fn bisect(call: &Call<'_>, meaning: &mut Meaning) {
 }
 
 fn format_patch(call: &Call<'_>, meaning: &mut Meaning) {
-    if has(call, "--stdout") {
+    if call.is_on(None, "stdout", "std".len()) {
         return;
     }
     meaning.departs(DepartureKind::Output, call.at);

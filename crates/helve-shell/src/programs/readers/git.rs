@@ -9,11 +9,13 @@
 //! | `remotes` | which other repositories they reach |
 //! | `named` | which of their arguments may be files |
 //! | `paths` | which paths of the work tree they change |
+//! | `patterns` | which paths pathspecs match |
 
 mod changes;
 mod config;
 mod named;
 mod paths;
+mod patterns;
 mod remotes;
 mod values;
 mod views;

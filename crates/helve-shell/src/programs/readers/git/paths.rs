@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Call, values};
+use super::{Call, patterns, values};
 use crate::analysis::EffectKind;
 use crate::programs::{Meaning, On};
 
@@ -94,21 +94,37 @@ pub(super) fn matched(call: &Call<'_>, pathspecs: impl Iterator<Item = usize>) -
     let mut found = Vec::new();
     let mut left_out = None;
     for at in pathspecs {
-        match call.text(at).and_then(|text| text.strip_prefix(':')) {
-            Some(magic) if leaves_out(magic) => left_out = Some(at),
-            Some(magic) => {
+        match call.text(at).map(|text| (text, text.strip_prefix(':'))) {
+            Some((_, Some(magic))) if leaves_out(magic) => left_out = Some(at),
+            Some((_, Some(magic))) => {
                 let path = Some(of_pathspec(magic)).filter(|path| !path.is_empty()).unwrap_or(".");
-                found.push(call.path_at(path, at));
+                let as_written = || (path.to_owned(), String::new());
+                let (path, pattern) =
+                    patterns::of(path, patterns::Magic::of(magic)).unwrap_or_else(as_written);
+                found.push(meant(call.path_at(&path, at), &pattern));
                 if is_top(magic) {
-                    found.extend(above(call, path).map(|path| On::Path(path, Some(at))));
+                    let above = above(call, &path).map(|path| On::Path(path, Some(at)));
+                    found.extend(above.map(|on| meant(on, &pattern)));
                 }
             }
+            Some((text, None)) => match patterns::of(text, patterns::Magic::default()) {
+                Some((path, pattern)) => found.push(meant(call.path_at(&path, at), &pattern)),
+                None => found.push(call.operand(at)),
+            },
             None => found.push(call.operand(at)),
         }
     }
     let whole = left_out.filter(|_| found.is_empty());
     found.extend(whole.map(|at| call.path_at(".", at)));
     found
+}
+
+/// What a path with a pattern behind it stands for.
+fn meant(on: On, pattern: &str) -> On {
+    match on {
+        On::Path(before, at) if !pattern.is_empty() => On::Matching(before, pattern.to_owned(), at),
+        on => on,
+    }
 }
 
 /// `mv SOURCE … TARGET`.
@@ -168,9 +184,14 @@ fn put_back(call: &Call<'_>) -> Vec<usize> {
     }
 }
 
-/// Whether an operand is written as commits are and paths are not. A pattern has no name of a commit in front.
+/// Whether an operand is written as commits are and paths are not. A pattern has no name of a commit in front, and a file
+/// may have one that only ends with a mark, as copies that editors make do, or stand in a directory.
 fn is_commit(text: &str) -> bool {
     let marks = [text.find(['~', '^']), text.find("@{"), text.find("...")];
-    let name = marks.into_iter().flatten().min().and_then(|end| text.get(..end));
-    matches!(text, "-" | "@" | "HEAD") || name.is_some_and(|name| !name.contains(['*', '?', '[']))
+    let end = marks.into_iter().flatten().min();
+    let Some((name, mark)) = end.and_then(|end| text.split_at_checked(end)) else {
+        return matches!(text, "-" | "@" | "HEAD");
+    };
+    let may_be_file = matches!(mark, "~" | "^") || name.contains('/');
+    matches!(name, "@" | "HEAD") || !may_be_file && !name.contains(['*', '?', '['])
 }

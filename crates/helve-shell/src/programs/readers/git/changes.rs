@@ -308,6 +308,15 @@ fn by_verb(call: &Call<'_>, meaning: &mut Meaning, shows: &[&str]) {
                     meaning.departs(DepartureKind::Program, at);
                 }
             }
+            if verb(call) == Some("add") && call.is_on(Some('f'), "fetch", 1) {
+                remotes::named_or_usual(call, meaning, call.operands().nth(2));
+            }
+        }
+        Some("set-head") if call.name == "remote" => {
+            changes(call, meaning, &Change::Repository);
+            if call.is_given('a', "auto") {
+                remotes::named_or_usual(call, meaning, call.operands().nth(1));
+            }
         }
         Some(verb) if shows.contains(&verb) => {}
         None if call.operands().next().is_none() && call.invocation.more == More::Nothing => {}

@@ -237,7 +237,8 @@ pub(super) fn change(call: &Call<'_>, meaning: &mut Meaning) {
         meaning.departs(DepartureKind::Program, call.at);
     }
     let elsewhere = has(&["global", "system"]);
-    let named = options().find(|given| given.is('f', "file")).map(|given| call.on(given.place));
+    // The last one counts.
+    let named = options().filter(|given| given.is('f', "file")).last().map(|given| call.on(given.place));
     let file = match (&named, elsewhere) {
         (Some(file), _) => file.clone(),
         (None, true) => On::Unknown(Some(call.at)),

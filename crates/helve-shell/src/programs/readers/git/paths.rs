@@ -6,18 +6,27 @@ use super::{Call, patterns, values};
 use crate::analysis::EffectKind;
 use crate::programs::{Meaning, On};
 
-/// The name of a commit, and the path behind it. What braces hold is part of the name, as in `HEAD@{12:00}:path`.
-pub(super) fn behind_commit(text: &str) -> Option<(&str, &str)> {
-    let mut depth = 0_usize;
-    let colon = text.bytes().position(|byte| {
+/// The name of a commit, and the path behind it. What braces hold is part of the name, as in `HEAD@{12:00}:path`; to newer
+/// versions of git only those behind `@` or `^` are such braces, so that there may be two readings.
+pub(super) fn behind_commit(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let any = colon(text, |_| true);
+    let marked = colon(text, |before| matches!(before, Some(b'@' | b'^')));
+    let readings = [any, marked.filter(|_| marked != any)];
+    readings.into_iter().flatten().filter_map(|at| Some((text.get(..at)?, text.get(at + 1..)?)))
+}
+
+/// The first colon outside of braces, of those that open a group by what stands before them.
+fn colon(text: &str, opens: impl Fn(Option<u8>) -> bool) -> Option<usize> {
+    let (mut depth, mut before) = (0_usize, None);
+    text.bytes().position(|byte| {
         match byte {
-            b'{' => depth += 1,
+            b'{' if depth > 0 || opens(before) => depth += 1,
             b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        before = Some(byte);
         byte == b':' && depth == 0
-    })?;
-    Some((text.get(..colon)?, text.get(colon + 1..)?))
+    })
 }
 
 /// The path behind the colon of the index or of a pathspec: `:path`, `:0:path`, `:/path`, `:(top)path`.
@@ -46,6 +55,11 @@ pub(super) fn leaves_out(magic: &str) -> bool {
         }
         None => magic.trim_start_matches('/').starts_with(['!', '^']),
     }
+}
+
+/// Whether an argument is a pathspec that says which paths are not meant.
+pub(super) fn only_leaves_out(call: &Call<'_>, at: usize) -> bool {
+    call.text(at).and_then(|text| text.strip_prefix(':')).is_some_and(leaves_out)
 }
 
 /// Whether a pathspec is seen from the top of the work tree: `:/path`, `:(top)path`.
@@ -123,6 +137,14 @@ pub(super) fn matched(call: &Call<'_>, pathspecs: impl Iterator<Item = usize>) -
 fn meant(on: On, pattern: &str) -> On {
     match on {
         On::Path(before, at) if !pattern.is_empty() => On::Matching(before, pattern.to_owned(), at),
+        on => on,
+    }
+}
+
+/// A path that is one however it is spelled. A plain word alone is a file only if one of that name is there.
+pub(super) fn no_word(on: On) -> On {
+    match on {
+        On::Path(path, at) if !path.contains(['/', '.', '~']) => On::Path(format!("./{path}"), at),
         on => on,
     }
 }

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use helve_shell::analysis::Arg;
+use rustix::fs::{Mode, OFlags};
 
 use hooks::Hooks;
 pub(super) use inner::takes_up;
@@ -206,13 +207,22 @@ enum Content {
 
 fn read(path: &Path, most: u64) -> Content {
     match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Content::Nothing,
-        Ok(found) if found.is_file() && found.len() <= most => {}
-        _ => return Content::TooMuch,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Content::Nothing,
+        Ok(found) if found.is_file() && found.len() <= most => read_now(path, most),
+        _ => Content::TooMuch,
     }
+}
+
+/// Reads what is at a path by now: it may have become another file since somebody looked, for which nobody waits.
+fn read_now(path: &Path, most: u64) -> Content {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()).map(File::from) else {
+        return Content::TooMuch;
+    };
     let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() as u64 <= most => Content::Bytes(bytes),
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    match is_file.then(|| file.take(most + 1).read_to_end(&mut bytes)) {
+        Some(Ok(_)) if bytes.len() as u64 <= most => Content::Bytes(bytes),
         _ => Content::TooMuch,
     }
 }
@@ -327,6 +337,20 @@ mod tests {
             assert_eq!(found, led_on, "{hook}");
             assert_eq!(plain(None), led_on.is_empty(), "{hook}");
             fs::remove_file(hooks.join(hook)).unwrap();
+        }
+    }
+
+    /// Somebody may put another file in its place between two looks.
+    #[test]
+    fn a_file_that_is_none_by_now_is_not_waited_for() {
+        let around = tempfile::tempdir().unwrap();
+        let path = |name: &str| around.path().join(name);
+        fs::write(path("file"), "a").unwrap();
+        std::os::unix::fs::symlink("file", path("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), Mode::RUSR).unwrap();
+        assert!(matches!(read_now(&path("file"), 1), Content::Bytes(bytes) if bytes == b"a"));
+        for name in ["link", "pipe", "none", "."] {
+            assert!(matches!(read_now(&path(name), 1), Content::TooMuch), "{name}");
         }
     }
 }

@@ -228,8 +228,8 @@ fn the_hooks_of_a_repository_inside_count_where_git_works_in_it() {
     let Some(scene) = Scene::new(&script("pre-push")) else { return };
     for (command, verdict) in [
         ("git push", Verdict::Allow),
-        ("git add n; git push", Verdict::Ask),
-        ("for x in 1 2; do git push; git add n; done", Verdict::Ask),
+        ("git add n; git push", Verdict::Allow),
+        ("git add n; git push --recurse-submodules=on-demand", Verdict::Ask),
         ("git checkout linked; git fetch", Verdict::Allow),
         ("git checkout linked", Verdict::Allow),
     ] {
@@ -239,6 +239,7 @@ fn the_hooks_of_a_repository_inside_count_where_git_works_in_it() {
     for (command, verdict) in [
         ("git pull", Verdict::Ask),
         ("git checkout linked; git fetch", Verdict::Ask),
+        ("for x in 1 2; do git fetch; git add n; done", Verdict::Ask),
         ("git fetch", Verdict::Allow),
         ("git reset linked", Verdict::Allow),
         ("git reset --rec linked", Verdict::Ask),

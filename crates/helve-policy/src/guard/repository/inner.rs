@@ -88,7 +88,7 @@ pub(in crate::guard) fn takes_up(subcommand: Option<&str>) -> bool {
 }
 
 /// As which subcommand git may work in repositories inside, beyond looking at them. `is_taken_up` says that the command may
-/// put one into the index: without that, git reaches none for what is exchanged with others.
+/// put one into the index: without that, git reaches none for what it fetches.
 fn works_inside<'a>(
     subcommand: Option<&'a str>,
     args: Option<&[Arg]>,
@@ -97,9 +97,10 @@ fn works_inside<'a>(
     match subcommand {
         Some("submodule" | "pull") => Some(Some("pull")),
         Some("fetch" | "remote") => is_taken_up.then_some(Some("fetch")),
-        Some("push") => is_taken_up.then_some(Some("push")),
-        Some("checkout" | "read-tree" | "reset" | "restore" | "switch") => {
-            args.is_none_or(|args| args.iter().any(may_recurse)).then_some(Some("pull"))
+        // These do so where an option says it; no plain setting does.
+        Some(name @ ("checkout" | "push" | "read-tree" | "reset" | "restore" | "switch")) => {
+            let as_which = if name == "push" { "push" } else { "pull" };
+            args.is_none_or(|args| args.iter().any(may_recurse)).then_some(Some(as_which))
         }
         Some(name) if hooks::is_known(name) => None,
         _ => Some(subcommand),

@@ -91,12 +91,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             meaning.departs(DepartureKind::Output, call.at);
             meaning.writes(call.path("."));
         }
-        "branch" => listing(
-            call,
-            meaning,
-            "ladDmMcCfuqvr",
-            &["-l", "--list", "-v", "-vv", "-a", "-r", "--show-current"],
-        ),
+        "branch" => listing(call, meaning, "ladDmMcCfuqvr", &["-l", "--list", "-a", "-r", "--show-current"]),
         "tag" => listing(call, meaning, "adfmsuFe", &["-l", "--list", "-n", "-v", "--verify"]),
         "remote" => by_verb(call, meaning, &["show", "get-url", "-v", "--verbose"]),
         "stash" => stash(call, meaning),
@@ -278,17 +273,9 @@ fn listing(call: &Call<'_>, meaning: &mut Meaning, letters: &str, lists: &[&str]
     }
 }
 
+/// Whether an option has it list whatever else is named. One that only says how a list looks does not.
 fn options_that_list(call: &Call<'_>) -> bool {
-    let names = [
-        "--contains",
-        "--no-contains",
-        "--merged",
-        "--no-merged",
-        "--points-at",
-        "--sort",
-        "--format",
-        "--column",
-    ];
+    let names = ["--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
     args(call).iter().any(|arg| names.iter().any(|name| arg.prefix().split('=').next() == Some(name)))
 }
 

@@ -58,20 +58,20 @@ impl Walker<'_> {
                         if !self.step(4) {
                             break;
                         }
-                        self.expand_pieces(&pieces, span, Mode::Fields, fields);
+                        self.expand_pieces(&pieces, span, Mode::Fields, false, fields);
                     }
                     return;
                 }
             }
         }
-        self.expand_pieces(&word.pieces, span, Mode::Fields, fields);
+        self.expand_pieces(&word.pieces, span, Mode::Fields, true, fields);
     }
 
     /// Expands a word that stays one: an assigned value, a here-string, a pattern.
     pub(crate) fn expand_one(&mut self, word: &Word, mode: Mode) -> Arg {
         let span = self.place(word.span);
         let mut made = Vec::new();
-        self.expand_pieces(&word.pieces, span, mode, &mut made);
+        self.expand_pieces(&word.pieces, span, mode, true, &mut made);
         made.pop().unwrap_or_else(|| Arg::known("", span))
     }
 
@@ -91,7 +91,15 @@ impl Walker<'_> {
         made.pop().map(|arg| Text::of(&arg)).unwrap_or_default()
     }
 
-    fn expand_pieces(&mut self, pieces: &[Piece], span: crate::Span, mode: Mode, done: &mut Vec<Arg>) {
+    /// Expands the pieces of a word. What braces have made is not `written` as it is: it never looks like an assignment.
+    fn expand_pieces(
+        &mut self,
+        pieces: &[Piece],
+        span: crate::Span,
+        mode: Mode,
+        written: bool,
+        done: &mut Vec<Arg>,
+    ) {
         let mut fields = Fields::new(done, span, mode);
         let mut rest = pieces;
         if let Some((Piece { kind: PieceKind::Text(text), .. }, after)) = pieces.split_first()
@@ -101,7 +109,7 @@ impl Walker<'_> {
                 rest = after;
                 self.tilde(text, after.is_empty(), &mut fields);
             } else if let Some((name, value)) =
-                text.split_once('=').filter(|(name, _)| is_name(name.strip_suffix('+').unwrap_or(name)))
+                text.split_once('=').filter(|(name, _)| written && is_assigned(name))
             {
                 rest = &[];
                 fields.plain(&text[..=name.len()]);
@@ -200,4 +208,11 @@ impl Walker<'_> {
         self.pieces(pieces, true, &mut fields);
         fields.finish();
     }
+}
+
+/// Whether an assignment can have this in front of its sign: `a`, `a+`, `a[0]`.
+fn is_assigned(text: &str) -> bool {
+    let text = text.strip_suffix('+').unwrap_or(text);
+    let name = text.strip_suffix(']').and_then(|text| text.split_once('[')).map_or(text, |(name, _)| name);
+    is_name(name)
 }

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
-use helve_shell::analysis::{Arg, Run};
+use helve_shell::analysis::{Arg, DepartureKind, Run};
 
 /// A run by its name and its certain arguments.
 pub(super) struct Argv<'a> {
     /// The name without its directory, in lower case; empty if it is not known.
     pub(super) name: Cow<'a, str>,
     args: &'a [Arg],
+    /// Whether it is known to change something.
+    pub(super) changes: bool,
 }
 
 impl<'a> Argv<'a> {
@@ -16,6 +18,7 @@ impl<'a> Argv<'a> {
         Argv {
             name: lower(run.program.as_deref().unwrap_or_default()),
             args: run.argv.get(1..).unwrap_or_default(),
+            changes: run.departures.iter().any(|departure| departure.kind == DepartureKind::Change),
         }
     }
 
@@ -49,7 +52,16 @@ impl<'a> Argv<'a> {
 
     /// The subcommand of git and its arguments, behind options such as `-C dir`.
     pub(super) fn git(&self) -> Option<Argv<'a>> {
-        const VALUED: [&str; 5] = ["-C", "-c", "--git-dir", "--work-tree", "--namespace"];
+        const VALUED: &[&str] = &[
+            "-C",
+            "-c",
+            "--attr-source",
+            "--config-env",
+            "--git-dir",
+            "--namespace",
+            "--super-prefix",
+            "--work-tree",
+        ];
         if self.name != "git" {
             return None;
         }
@@ -58,7 +70,8 @@ impl<'a> Argv<'a> {
             if VALUED.contains(&text) {
                 texts.next();
             } else if !text.starts_with('-') {
-                return Some(Argv { name: text.into(), args: self.args.get(at + 1..).unwrap_or_default() });
+                let args = self.args.get(at + 1..).unwrap_or_default();
+                return Some(Argv { name: text.into(), args, changes: self.changes });
             }
         }
         None

@@ -48,10 +48,12 @@ fn git_reset_hard(argv: &Argv<'_>) -> bool {
     argv.git().filter(|git| git.name == "reset").is_some_and(|reset| reset.long("--hard", "--h"))
 }
 
+/// What only says what it would delete changes nothing; without `--force` a setting may stand for it. Where arguments hide
+/// what git does, its words count.
 fn git_clean(argv: &Argv<'_>) -> bool {
     argv.git().filter(|git| git.name == "clean").is_some_and(|clean| {
         let dry = clean.short('n') || clean.long("--dry-run", "--d");
-        !dry && (clean.short('f') || clean.long("--force", "--f"))
+        clean.changes || !dry && (clean.short('f') || clean.long("--force", "--f"))
     })
 }
 

@@ -12,7 +12,7 @@ use helve_shell::analysis::{Analysis, Arg, EffectKind, More, Run, RunKind};
 
 use super::argv::Argv;
 use super::judgement::{Mark, bytes};
-use super::repository::{Reach, Seen};
+use super::repository::{Reach, Seen, takes_up};
 use super::{disk, enclosing, outside};
 use crate::readers;
 use crate::rules::{Findings, Part};
@@ -31,7 +31,8 @@ const BUILTINS: &[&str] = &[
 pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
     let mut changing: HashSet<usize> = HashSet::new();
     let mut marks = Vec::new();
-    let mut seen = Seen::default();
+    let may_take_up = |run: &Run| repository(run).is_some_and(|repository| takes_up(repository.subcommand));
+    let mut seen = Seen::new(analysis.runs.iter().filter(|run| is_git(run)).any(may_take_up));
     let grant = "sandbox = \"auto\"";
     let ask = |reason: String, span, run| {
         let decision = Decision::ask(BARE, reason).at(bytes(span)).grant(grant);
@@ -95,14 +96,17 @@ fn is_reader(run: &Run) -> bool {
     }
 }
 
+fn is_git(run: &Run) -> bool {
+    run.kind == RunKind::Program && run.program.as_deref() == Some("git")
+}
+
 /// Whether a run of git works in a repository that may start programs on the way, or in one that nobody knows.
 fn is_led_on(run: &Run, seen: &mut Seen, reach: Reach) -> bool {
-    let is_git = run.kind == RunKind::Program && run.program.as_deref() == Some("git");
     let is_plain = |repository: Repository<'_>| {
-        disk::resolve(&repository.directory)
+        disk::resolve_for_all(&repository.directory, &mut { usize::MAX })
             .is_some_and(|directory| seen.is_plain(&directory, repository.subcommand, repository.args, reach))
     };
-    is_git && !outside::is_elsewhere(run) && !repository(run).is_some_and(is_plain)
+    is_git(run) && !outside::is_elsewhere(run) && !repository(run).is_some_and(is_plain)
 }
 
 /// Where git works.

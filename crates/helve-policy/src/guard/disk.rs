@@ -16,20 +16,33 @@ const MAX_ENTRIES: usize = 10_000;
 /// Where an absolute path leads: every link that exists is followed, what does not exist stays as it is written. None if
 /// there are too many.
 pub(crate) fn resolve(path: &Path) -> Option<PathBuf> {
+    follow(path, &mut { MAX_STEPS }, |_| true)
+}
+
+/// The same for a path that another process will open, in steps of which so many are left: none too where a link in `/proc`
+/// leads elsewhere for each process, and where a path ends in there.
+pub(super) fn resolve_for_all(path: &Path, steps: &mut usize) -> Option<PathBuf> {
+    let mut for_this = MAX_STEPS.min(*steps);
+    *steps -= for_this;
+    let resolved = follow(path, &mut for_this, |reached| !reached.starts_with("/proc"));
+    *steps += for_this;
+    resolved
+}
+
+fn follow(path: &Path, steps: &mut usize, may_reach: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let mut resolved = PathBuf::from("/");
     let mut left: VecDeque<OsString> = names(path).collect();
     let mut exists = true;
-    let mut steps = 0;
     while let Some(name) = left.pop_front() {
-        steps += 1;
-        if steps > MAX_STEPS {
-            return None;
-        }
+        *steps = steps.checked_sub(1)?;
         if name == ".." {
             resolved.pop();
             continue;
         }
         let next = resolved.join(&name);
+        if !may_reach(&next) {
+            return None;
+        }
         let target = if exists { next.read_link().ok() } else { None };
         match target {
             Some(target) => {

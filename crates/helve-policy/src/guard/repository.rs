@@ -22,8 +22,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use helve_shell::analysis::Arg;
+use rustix::fs::{Mode, OFlags};
 
 use hooks::Hooks;
+pub(super) use inner::takes_up;
 use inner::{Budget, Inner};
 use remotes::Remotes;
 use unfinished::Unfinished;
@@ -39,7 +41,7 @@ mod unfinished;
 /// The most directories of one command in which a repository is looked for.
 const MAX_DIRECTORIES: usize = 16;
 
-/// The most directories that are looked at on the way up.
+/// The most directories that are looked at on the way up, and on the way down.
 const MAX_LEVELS: usize = 128;
 
 /// The most directories of the name `.git` that git may pass by on the way.
@@ -71,6 +73,8 @@ pub(super) enum Reach {
 /// What was found from the directories of one command on.
 #[derive(Default)]
 pub(super) struct Seen {
+    /// Whether the command may put another repository into the index.
+    takes_up: bool,
     /// What may still be looked at inside of them.
     budget: Budget,
     from: HashMap<PathBuf, Found>,
@@ -79,6 +83,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Nothing yet, for a command that may put another repository into the index or may not.
+    pub(super) fn new(takes_up: bool) -> Seen {
+        Seen { takes_up, ..Seen::default() }
+    }
+
     /// Whether git that works in `directory` starts nothing that a repository names. It is looked up once a directory;
     /// beyond the most of them nothing is plain. Without the name of a subcommand it may be any, and so may its arguments.
     pub(super) fn is_plain(
@@ -100,10 +109,12 @@ impl Seen {
         if subcommand.is_none() && args.is_some() {
             return true;
         }
-        let budget = &mut self.budget;
+        let (takes_up, budget) = (self.takes_up, &mut self.budget);
         found.iter().all(|repository| repository.is_plain(subcommand, args))
             && (reach == Reach::Around
-                || found.iter().all(|repository| repository.inner.is_plain(subcommand, args, budget)))
+                || found
+                    .iter()
+                    .all(|repository| repository.inner.is_plain(subcommand, args, takes_up, budget)))
     }
 
     /// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it
@@ -158,7 +169,7 @@ impl Repository {
         let mut remotes = settings::read(&read_settings(git)?)?;
         remotes.look(git);
         Some(Repository {
-            hooks: Hooks::look(git),
+            hooks: Hooks::look(&git.join("hooks")),
             inner: Inner::of(git),
             remotes,
             unfinished: Unfinished::look(git),
@@ -196,13 +207,22 @@ enum Content {
 
 fn read(path: &Path, most: u64) -> Content {
     match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Content::Nothing,
-        Ok(found) if found.is_file() && found.len() <= most => {}
-        _ => return Content::TooMuch,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Content::Nothing,
+        Ok(found) if found.is_file() && found.len() <= most => read_now(path, most),
+        _ => Content::TooMuch,
     }
+}
+
+/// Reads what is at a path by now: it may have become another file since somebody looked, for which nobody waits.
+fn read_now(path: &Path, most: u64) -> Content {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()).map(File::from) else {
+        return Content::TooMuch;
+    };
     let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() as u64 <= most => Content::Bytes(bytes),
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    match is_file.then(|| file.take(most + 1).read_to_end(&mut bytes)) {
+        Some(Ok(_)) if bytes.len() as u64 <= most => Content::Bytes(bytes),
         _ => Content::TooMuch,
     }
 }
@@ -317,6 +337,20 @@ mod tests {
             assert_eq!(found, led_on, "{hook}");
             assert_eq!(plain(None), led_on.is_empty(), "{hook}");
             fs::remove_file(hooks.join(hook)).unwrap();
+        }
+    }
+
+    /// Somebody may put another file in its place between two looks.
+    #[test]
+    fn a_file_that_is_none_by_now_is_not_waited_for() {
+        let around = tempfile::tempdir().unwrap();
+        let path = |name: &str| around.path().join(name);
+        fs::write(path("file"), "a").unwrap();
+        std::os::unix::fs::symlink("file", path("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), Mode::RUSR).unwrap();
+        assert!(matches!(read_now(&path("file"), 1), Content::Bytes(bytes) if bytes == b"a"));
+        for name in ["link", "pipe", "none", "."] {
+            assert!(matches!(read_now(&path(name), 1), Content::TooMuch), "{name}");
         }
     }
 }

@@ -112,6 +112,7 @@ fn shown_deed(deed: &Deed, args: &[Arg]) -> String {
         On::Arg(at) => shown(&args[*at]),
         On::Tail(at, skip) => shown(&super::options::tail(&args[*at], *skip)),
         On::Path(path, _) => path.clone(),
+        On::Matching(before, pattern, _) => format!("{before}{pattern}"),
         On::Host(host, _) => host.clone(),
         On::Unknown(_) => "?".to_owned(),
         On::Machine => "machine".to_owned(),

@@ -87,6 +87,8 @@ pub(crate) enum On {
     Tail(usize, usize),
     /// A path that the program is known to use, relative to the directory or absolute, and the argument to point at.
     Path(String, Option<usize>),
+    /// All paths that a pattern matches: the text before it, seen as such a path, and the pattern in the words of a shell.
+    Matching(String, String, Option<usize>),
     /// A host, and the argument to point at.
     Host(String, Option<usize>),
     /// Something unknown, and the argument to point at.
@@ -99,8 +101,16 @@ impl On {
     /// The argument that it is, or that names it.
     pub(crate) fn argument(&self) -> Option<usize> {
         match self {
-            On::Arg(at) | On::Tail(at, _) | On::Path(_, Some(at)) | On::Host(_, Some(at)) => Some(*at),
-            On::Path(_, None) | On::Host(_, None) | On::Unknown(_) | On::Machine => None,
+            On::Arg(at)
+            | On::Tail(at, _)
+            | On::Path(_, Some(at))
+            | On::Matching(_, _, Some(at))
+            | On::Host(_, Some(at)) => Some(*at),
+            On::Path(_, None)
+            | On::Matching(_, _, None)
+            | On::Host(_, None)
+            | On::Unknown(_)
+            | On::Machine => None,
         }
     }
 }

@@ -336,6 +336,9 @@ impl Walker<'_> {
                 (self.targets(arg, skip, changes), arg.span)
             }
             On::Path(path, at) => (self.written_targets(path, None, changes), span_of(at)),
+            On::Matching(before, pattern, at) => {
+                (self.written_targets(before, Some(pattern), changes), span_of(at))
+            }
             On::Host(host, at) => {
                 self.effect(deed.kind, Target::Host(host.clone()), span_of(at), run);
                 return;

@@ -118,11 +118,19 @@ impl Walker<'_> {
             return;
         }
         for on in unsaid {
-            let (On::Path(_, Some(at)) | On::Arg(at) | On::Tail(at, _) | On::Unknown(Some(at))) = &on else {
+            let (On::Path(_, Some(at))
+            | On::Matching(_, _, Some(at))
+            | On::Arg(at)
+            | On::Tail(at, _)
+            | On::Unknown(Some(at))) = &on
+            else {
                 continue;
             };
             let Some(arg) = args.get(*at) else { continue };
             let (targets, word) = match &on {
+                On::Matching(before, pattern, _) => {
+                    (self.written_targets(before, Some(pattern), false), false)
+                }
                 On::Path(path, _) => (self.path_targets(path), !path.contains(['/', '.', '~'])),
                 On::Tail(_, skip) => (self.targets(arg, *skip, false), false),
                 On::Unknown(_) => (vec![Target::Unknown], false),

@@ -100,18 +100,24 @@ const OTHERS: &[&str] = &[
     "update-ref",
 ];
 
-/// The hooks of a repository.
+/// The hooks of a repository, or of several.
+#[derive(Default)]
 pub(super) struct Hooks {
     /// The subcommands of each one that is there.
     of: Vec<&'static [&'static str]>,
 }
 
 impl Hooks {
-    /// Looks for the hooks in a git directory.
-    pub(super) fn look(git: &Path) -> Hooks {
-        let hooks = git.join("hooks");
+    /// Looks for hooks in a directory of them.
+    pub(super) fn look(hooks: &Path) -> Hooks {
         let is_there = |name: &str| !is_absent(&hooks.join(name));
         Hooks { of: HOOKS.iter().filter(|(name, _)| is_there(name)).map(|(_, of)| *of).collect() }
+    }
+
+    /// Takes those of another repository over.
+    pub(super) fn add(&mut self, more: Hooks) {
+        let new = more.of.into_iter().filter(|of| !self.of.contains(of)).collect::<Vec<_>>();
+        self.of.extend(new);
     }
 
     /// Whether the subcommand may run one.

@@ -1,7 +1,9 @@
 //! Whether the index of a repository has an entry for another repository.
 //!
-//! Git works in one, by its settings, as soon as the index has it. The entries are read where git reads them, in any of its
-//! versions; an index that does not fit counts as one that has such an entry. So does one that has a part in another file.
+//! Git works in one, by its settings, as soon as the index has it, itself or in a directory that it has as a whole. The
+//! entries are read in versions 2 to 4, from the first one on. Git may begin at others as well, in blocks that the index
+//! lists: each must start at an entry with its whole name, so that git reads the same ones. An index that does not fit counts
+//! as one that has such an entry, and so does one that has a part in another file.
 
 use std::path::Path;
 
@@ -22,9 +24,11 @@ const FLAGS: usize = 60;
 const EXTENDED: usize = 0x4000;
 const LENGTH: usize = 0xfff;
 
-/// The part of a mode that says what an entry is, and what it is for a repository.
+/// The part of a mode that says what an entry is, and what it is for a file and for a link. Any other stands for another
+/// repository, or for a directory whose entries are elsewhere.
 const KIND: usize = 0xf000;
-const REPOSITORY: usize = 0xe000;
+const FILE: usize = 0x8000;
+const LINK: usize = 0xa000;
 
 /// Whether the index in a git directory may hold another repository.
 pub(super) fn holds_repositories(git: &Path) -> bool {
@@ -35,7 +39,7 @@ pub(super) fn holds_repositories(git: &Path) -> bool {
     }
 }
 
-/// Says that an index has entries for files only, all in this one file.
+/// Says that an index has entries for files and links only, all in this one file.
 fn is_plain(index: &[u8]) -> Option<()> {
     let version = number(index, 4, 4)?;
     if !index.starts_with(b"DIRC") || !(2..=4).contains(&version) {
@@ -46,19 +50,28 @@ fn is_plain(index: &[u8]) -> Option<()> {
     let mut name = 0;
     for _ in 0..number(index, 8, 4)? {
         let entry = index.get(at..)?;
-        if number(entry, MODE, 4)? & KIND == REPOSITORY {
+        if !matches!(number(entry, MODE, 4)? & KIND, FILE | LINK) {
             return None;
         }
-        starts.push(at);
-        let size;
-        (size, name) = measure(entry, version, name)?;
-        at = at.checked_add(size)?;
+        let measured = measure(entry, version, name)?;
+        starts.push((measured.shared == 0).then_some(at));
+        name = measured.name;
+        at = at.checked_add(measured.size)?;
     }
     are_extensions_plain(index, at, &starts)
 }
 
-/// The size of an entry and of its name. In version 4 a name begins with a part of the one before.
-fn measure(entry: &[u8], version: usize, before: usize) -> Option<(usize, usize)> {
+/// How long an entry is.
+struct Measured {
+    size: usize,
+    /// How long its name is.
+    name: usize,
+    /// How much of the name is the beginning of the one before.
+    shared: usize,
+}
+
+/// Measures an entry behind one with a name of so many bytes. In version 4 a name begins with a part of that.
+fn measure(entry: &[u8], version: usize, before: usize) -> Option<Measured> {
     let flags = number(entry, FLAGS, 2)?;
     let mut at = if flags & EXTENDED == 0 { FIXED } else { FIXED + 2 };
     let mut shared = 0;
@@ -74,12 +87,12 @@ fn measure(entry: &[u8], version: usize, before: usize) -> Option<(usize, usize)
     }
     // Without a shared part an entry ends with one to eight zeros, at a multiple of eight.
     let size = if version == 4 { at + own + 1 } else { (at + own + 8) & !7 };
-    Some((size, name))
+    Some(Measured { size, name, shared })
 }
 
 /// Says that what follows the entries names no other file, and leads git to no other entries: where they are large, git
 /// may read them from several places at once, which stand there.
-fn are_extensions_plain(index: &[u8], first: usize, starts: &[usize]) -> Option<()> {
+fn are_extensions_plain(index: &[u8], first: usize, starts: &[Option<usize>]) -> Option<()> {
     let end = index.len().checked_sub(HASH)?;
     // Git looks for where the entries end at a fixed place.
     let told = index.get(end.saturating_sub(32)..end)?;
@@ -100,11 +113,12 @@ fn are_extensions_plain(index: &[u8], first: usize, starts: &[usize]) -> Option<
     (first <= end).then_some(())
 }
 
-/// Says that the places from which git may read entries are those where they start.
-fn are_starts(content: &[u8], starts: &[usize]) -> Option<()> {
+/// Says that the places from which git may read entries are those where they start, with a name that is whole there: git
+/// does not look at the entry before.
+fn are_starts(content: &[u8], starts: &[Option<usize>]) -> Option<()> {
     let mut next = 0;
     for place in content.get(4..)?.chunks(8) {
-        if number(place, 0, 4)? != *starts.get(next)? {
+        if Some(number(place, 0, 4)?) != *starts.get(next)? {
             return None;
         }
         next = next.checked_add(number(place, 4, 4)?)?;
@@ -165,7 +179,7 @@ mod tests {
         large[36..40].copy_from_slice(&0xe000_u32.to_be_bytes());
         let plain = [file.clone(), sized, large];
         assert!(is_plain(&index(&plain, b"")).is_some() && is_plain(&index(&[], b"")).is_some());
-        for mode in [0o160_000, 0o160_644, 0x1_e000] {
+        for mode in [0o160_000, 0o160_644, 0x1_e000, 0o040_000, 0o060_000, 0] {
             let inside = index(&[file.clone(), entry(mode, 1, "n"), file.clone()], b"");
             assert!(is_plain(&inside).is_none(), "{mode:o}");
         }
@@ -201,5 +215,25 @@ mod tests {
         }
         assert!(is_plain(&extension(b"EOIE", &[140, 0, 0, 0, 0, 0])));
         assert!(!is_plain(&extension(b"EOIE", &[76, 0, 0, 0, 0, 0])));
+    }
+
+    /// In version 4, git reads no part of the name before where a block starts.
+    #[test]
+    fn a_block_starts_with_a_whole_name() {
+        let entry = |left_out: u8, own: &str, name: usize| {
+            let mut entry = entry(0o100_644, 0, "");
+            entry.truncate(FIXED);
+            entry[FLAGS..].copy_from_slice(&u16::try_from(name).unwrap().to_be_bytes());
+            [entry.as_slice(), &[left_out], own.as_bytes(), b"\0"].concat()
+        };
+        let is_plain = |entries: &[Vec<u8>], places: &[u32]| {
+            let mut index = index(entries, &extension(b"IEOT", places));
+            index[7] = 4;
+            is_plain(&index).is_some()
+        };
+        let whole = [entry(0, "aa", 2), entry(2, "ab", 2)];
+        assert!(is_plain(&whole, &[1, 12, 1, 78, 1]) && is_plain(&whole, &[1, 12, 2]));
+        let shared = [entry(0, "aa", 2), entry(1, "b", 2)];
+        assert!(!is_plain(&shared, &[1, 12, 1, 78, 1]) && is_plain(&shared, &[1, 12, 2]));
     }
 }

@@ -31,7 +31,12 @@ pub(super) fn is_possible(directory: &Path) -> bool {
 }
 
 fn names_branch(head: &[u8]) -> bool {
-    head.strip_prefix(b"ref:").is_some_and(|name| name.trim_ascii_start().starts_with(b"refs/"))
+    // A form feed is no blank for git.
+    let is_blank = |byte: &u8| b" \t\r\n".contains(byte);
+    head.strip_prefix(b"ref:").is_some_and(|name| {
+        let blanks = name.iter().take_while(|byte| is_blank(byte)).count();
+        name.get(blanks..).is_some_and(|name| name.starts_with(b"refs/"))
+    })
 }
 
 fn names_commit(head: &[u8]) -> bool {

@@ -9,7 +9,8 @@ use super::remotes::Remotes;
 /// Settings that name no program besides those that are plain for a single run too, and whether they stand below a name:
 /// such settings of a remote are its own, those of `diff`, `merge` and others are drivers. Left out is also what git puts
 /// into the list of steps of a rebase (`rebase.instructionFormat`), where a line may be a command, what names a way to
-/// merge, which is a program `git-merge-NAME`, and a directory from which hooks are copied.
+/// merge, which is a program `git-merge-NAME`, a directory from which hooks are copied, and what has a push go on in
+/// repositories inside (`push.recurseSubmodules`), where it runs their hooks.
 const SETTINGS: &[(&str, bool, &[&str])] = &[
     ("branch", false, &["autosetupmerge", "autosetuprebase"]),
     (
@@ -76,15 +77,7 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
     (
         "push",
         false,
-        &[
-            "followtags",
-            "gpgsign",
-            "negotiate",
-            "pushoption",
-            "recursesubmodules",
-            "usebitmaps",
-            "useforceifincludes",
-        ],
+        &["followtags", "gpgsign", "negotiate", "pushoption", "usebitmaps", "useforceifincludes"],
     ),
     (
         "rebase",
@@ -144,7 +137,7 @@ pub(super) fn read(text: &str) -> Option<Remotes> {
 
 /// Whether the settings of a repository inside another name no program that git starts when it looks at it there. They may
 /// speak of repositories inside it, and once of the work tree, of which `is_tree` says whether it is the one at hand.
-pub(super) fn are_plain_inside(text: &str, is_tree: impl Fn(&str) -> bool) -> bool {
+pub(super) fn are_plain_inside(text: &str, mut is_tree: impl FnMut(&str) -> bool) -> bool {
     let mut is_told = false;
     let is_plain = |setting: &Setting<'_>| match (setting.section, setting.below, setting.name) {
         ("submodule", _, "active" | "url") => true,
@@ -285,6 +278,7 @@ mod tests {
             "[pull] twohead = x",
             "[maintenance] repo = /x",
             "[remote] pushDefault = x",
+            "[push] recurseSubmodules = on-demand",
             // The section starts inside a value, as git reads it.
             "[core]\nabbrev = 7 \\\n[user]\nfsmonitor = x",
             "[core]\nabbrev = 7 \\\r\n[user]\nfsmonitor = x",

@@ -3,6 +3,9 @@
 /// No file system has a name that is longer, in bytes.
 const LONGEST_NAME: usize = 4096;
 
+/// The most pairs of parts of two globs that are held against each other.
+const MAX_MEETING: usize = 1 << 14;
+
 /// A glob for one part of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PartGlob(Vec<Token>);
@@ -23,6 +26,14 @@ impl Token {
             Token::Class { not, ranges } => {
                 ranges.iter().any(|(from, to)| (*from..=*to).contains(&ch)) != *not
             }
+        }
+    }
+
+    /// Whether one character may fit both.
+    fn may_meet(&self, other: &Token) -> bool {
+        match (self, other) {
+            (Token::Char(ch), token) | (token, Token::Char(ch)) => token.takes(*ch),
+            _ => true,
         }
     }
 }
@@ -86,15 +97,58 @@ impl PartGlob {
         tokens.get(token..).unwrap_or_default().iter().all(|token| *token == Token::Many)
     }
 
-    /// Whether a part of a shell's pattern and this glob can have a name in common. Two patterns are taken to have one.
+    /// Whether a part of a shell's pattern and this glob can have a name in common.
     pub(super) fn may_share(&self, pattern: &str) -> bool {
         match (self.literal(), PartGlob::parse(pattern)) {
             // The shell's `*` and `?` leave out names that start with a dot.
             (Some(name), Ok(_)) if name.starts_with('.') && pattern.starts_with(['*', '?', '[']) => false,
             (Some(name), Ok(other)) => other.matches(&name),
-            (None, Ok(other)) => other.literal().is_none_or(|name| self.matches(&name)),
+            (None, Ok(other)) => match other.literal() {
+                Some(name) => self.matches(&name),
+                // Shells may have further words in patterns, as in `@(a|b*)`.
+                None => pattern.contains(['(', '|', ')', '\\']) || self.may_meet(&other),
+            },
             (_, Err(_)) => self.matches(pattern),
         }
+    }
+
+    /// Whether a name may fit both. Long ones are taken to have one, and so are two classes.
+    pub(super) fn may_meet(&self, other: &PartGlob) -> bool {
+        let (own, others) = (self.0.as_slice(), other.0.as_slice());
+        if own.len().saturating_mul(others.len()) > MAX_MEETING {
+            return true;
+        }
+        // Which first parts of the other fit what the first part of this one does.
+        let mut met = vec![false; others.len() + 1];
+        if let Some(none) = met.first_mut() {
+            *none = true;
+        }
+        let pass_many = |met: &mut [bool]| {
+            for (at, token) in others.iter().enumerate() {
+                if *token == Token::Many && met.get(at) == Some(&true) {
+                    met.iter_mut().skip(at + 1).take(1).for_each(|next| *next = true);
+                }
+            }
+        };
+        pass_many(&mut met);
+        for token in own {
+            let mut next = vec![false; met.len()];
+            for (at, reached) in met.iter().enumerate() {
+                let other = others.get(at);
+                if *token == Token::Many {
+                    // It stands for nothing, or for what the other has next as well.
+                    let behind = next.get(at.wrapping_sub(1)) == Some(&true);
+                    next.iter_mut().skip(at).take(1).for_each(|next| *next = *reached || behind);
+                } else if *reached && let Some(other) = other {
+                    let to = if *other == Token::Many { at } else { at + 1 };
+                    let meets = token.may_meet(other);
+                    next.iter_mut().skip(to).take(1).for_each(|next| *next |= meets);
+                }
+            }
+            pass_many(&mut next);
+            met = next;
+        }
+        met.last() == Some(&true)
     }
 
     /// The same in the words of a `.gitignore` file; a class that cannot be said there is any one character.

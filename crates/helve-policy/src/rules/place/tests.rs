@@ -192,7 +192,51 @@ fn a_rule_that_denies_holds_for_a_port_that_is_not_known() {
     }
 }
 
+#[test]
+fn two_patterns_meet_where_a_name_fits_both() {
+    let meet = |a: &str, b: &str| {
+        let (a, b) = (PartGlob::parse(a).unwrap(), (b, PartGlob::parse(b).unwrap()));
+        let (there, back) = (a.may_meet(&b.1), b.1.may_meet(&a));
+        assert_eq!(there, back, "{}", b.0);
+        there
+    };
+    for (a, b) in [
+        ("*", "*"),
+        ("*.pem", "k*"),
+        ("*.pem", "*"),
+        ("*a*b*", "*ba*b"),
+        ("a*", "*a"),
+        ("?*", "a"),
+        ("a?c", "*[a-c]c"),
+        ("[!a]x", "b*"),
+        ("**x", "x*"),
+        ("*ab", "a*b*"),
+        ("", "*"),
+    ] {
+        assert!(meet(a, b), "{a} {b}");
+    }
+    for (a, b) in [
+        ("*.pem", "*.rs"),
+        ("k*", "l*"),
+        ("?", "*ab"),
+        ("a?", "b*"),
+        ("*.pem", "?"),
+        ("[!a]x", "a*"),
+        ("a*b", "a*c"),
+        ("", "?*"),
+    ] {
+        assert!(!meet(a, b), "{a} {b}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn patterns_meet_that_fit_one_name(a in "[ab?*]{0,6}", b in "[ab?*]{0,6}", name in "[ab]{0,5}") {
+        let (a, b) = (PartGlob::parse(&a).unwrap(), PartGlob::parse(&b).unwrap());
+        prop_assert!(!(a.matches(&name) && b.matches(&name)) || a.may_meet(&b));
+        prop_assert_eq!(PartGlob::of(&name).may_meet(&a), a.matches(&name));
+    }
+
     #[test]
     fn no_text_makes_it_panic(text in "[ab*?/\\[\\]!\\\\.~-]{0,40}", path in "/w(/[ab.]{0,3}){0,8}") {
         if let Ok(glob) = PathGlob::parse(&text, Some(Path::new("/home/me"))) {

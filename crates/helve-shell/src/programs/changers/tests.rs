@@ -130,7 +130,11 @@ proptest! {
         let meaning = understand(&invocation).unwrap_or_default();
         for Deed { on, .. } in &meaning.deeds {
             match on {
-                On::Arg(at) | On::Host(_, Some(at)) | On::Path(_, Some(at)) | On::Unknown(Some(at)) => {
+                On::Arg(at)
+                | On::Host(_, Some(at))
+                | On::Path(_, Some(at))
+                | On::Matching(_, _, Some(at))
+                | On::Unknown(Some(at)) => {
                     prop_assert!(*at < args.len());
                 }
                 On::Tail(at, skip) => prop_assert!(start(&args[*at]).is_char_boundary(*skip)),

@@ -9,17 +9,19 @@
 //! | `remotes` | which other repositories they reach |
 //! | `named` | which of their arguments may be files |
 //! | `paths` | which paths of the work tree they change |
+//! | `patterns` | which paths pathspecs match |
 
 mod changes;
 mod config;
 mod named;
 mod paths;
+mod patterns;
 mod remotes;
 mod values;
 mod views;
 
 pub use config::is_plain_setting;
-use values::{Given, Item as Behind};
+use values::{Given, Item as Behind, Name, is_short_for};
 
 use super::MAX_JOINED;
 use crate::analysis::{Arg, DepartureKind, More, OpaqueReason};
@@ -89,6 +91,19 @@ impl<'a> Call<'a> {
         self.options().any(|given| given.is(letter, name))
     }
 
+    /// Whether an option is in force that `--no-NAME` takes back, by what may be short for either: the last one counts. So
+    /// many letters of its name are the least for git to know it.
+    fn is_on(&self, letter: Option<char>, name: &str, least: usize) -> bool {
+        let turned = self.options().filter_map(|given| match given.name {
+            Name::Letter(given) => (Some(given) == letter).then_some(true),
+            Name::Long(given) => match given.strip_prefix("no-") {
+                Some(given) => is_short_for(given, name, 1).then_some(false),
+                None => is_short_for(given, name, least).then_some(true),
+            },
+        });
+        turned.last().unwrap_or(false)
+    }
+
     fn text(&self, at: usize) -> Option<&str> {
         self.invocation.text(at)
     }
@@ -125,28 +140,37 @@ impl<'a> Call<'a> {
 
     /// The same for a text that an argument holds.
     fn may_name(&self, meaning: &mut Meaning, text: &str, at: usize) {
-        let (path, of_commit) = match paths::behind_commit(text) {
-            Some(("", magic)) if paths::leaves_out(magic) => return,
-            Some(("", magic)) => (paths::of_index(magic), true),
-            Some((_, path)) => {
+        let mut behind = paths::behind_commit(text).peekable();
+        if behind.peek().is_none() {
+            meaning.perhaps.push(On::Path(self.seen(text), Some(at)));
+        }
+        for (commit, path) in behind {
+            if !commit.is_empty() {
                 // It may be a file with a colon in its name as well.
                 meaning.perhaps.push(self.path_at(text, at));
                 // No commit has paths from the root on: this is a URL, or nothing.
-                if path.starts_with('/') {
-                    return;
+                if !path.starts_with('/') {
+                    self.may_be_in_commit(meaning, path, at);
                 }
-                (path, true)
+            } else if !paths::leaves_out(path) {
+                self.may_be_in_commit(meaning, paths::of_index(path), at);
             }
-            None => (text, false),
-        };
-        let directory = self.directory.as_deref().filter(|_| !path.starts_with('/'));
-        let seen = directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}/{path}"));
-        meaning.perhaps.push(On::Path(seen, Some(at)));
-        // A path of a commit is seen from the top of the work tree, unless it says that it is not.
-        if of_commit && !path.starts_with("./") && !path.starts_with("../") {
+        }
+    }
+
+    /// Notes a path of a commit: it is seen from the top of the work tree, unless it says that it is not.
+    fn may_be_in_commit(&self, meaning: &mut Meaning, path: &str, at: usize) {
+        meaning.perhaps.push(paths::no_word(On::Path(self.seen(path), Some(at))));
+        if !path.starts_with("./") && !path.starts_with("../") {
             let above = paths::above(self, path);
             meaning.perhaps.extend(above.map(|path| On::Path(path, Some(at))));
         }
+    }
+
+    /// A path seen from where git works.
+    fn seen(&self, path: &str) -> String {
+        let directory = self.directory.as_deref().filter(|_| !path.starts_with('/'));
+        directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}/{path}"))
     }
 
     /// The path that an argument is, where that can be told.

@@ -68,7 +68,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             changes(call, meaning, &Tree);
         }
         "clean" => {
-            if !call.is_given('n', "dry-run") {
+            if !call.is_on(Some('n'), "dry-run", 1) {
                 meaning.departs(DepartureKind::Change, call.at);
                 paths::cleans(call, meaning);
             }
@@ -91,12 +91,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             meaning.departs(DepartureKind::Output, call.at);
             meaning.writes(call.path("."));
         }
-        "branch" => listing(
-            call,
-            meaning,
-            "ladDmMcCfuqvr",
-            &["-l", "--list", "-v", "-vv", "-a", "-r", "--show-current"],
-        ),
+        "branch" => listing(call, meaning, "ladDmMcCfuqvr", &["-l", "--list", "-a", "-r", "--show-current"]),
         "tag" => listing(call, meaning, "adfmsuFe", &["-l", "--list", "-n", "-v", "--verify"]),
         "remote" => by_verb(call, meaning, &["show", "get-url", "-v", "--verbose"]),
         "stash" => stash(call, meaning),
@@ -278,17 +273,9 @@ fn listing(call: &Call<'_>, meaning: &mut Meaning, letters: &str, lists: &[&str]
     }
 }
 
+/// Whether an option has it list whatever else is named. One that only says how a list looks does not.
 fn options_that_list(call: &Call<'_>) -> bool {
-    let names = [
-        "--contains",
-        "--no-contains",
-        "--merged",
-        "--no-merged",
-        "--points-at",
-        "--sort",
-        "--format",
-        "--column",
-    ];
+    let names = ["--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
     args(call).iter().any(|arg| names.iter().any(|name| arg.prefix().split('=').next() == Some(name)))
 }
 
@@ -307,6 +294,15 @@ fn by_verb(call: &Call<'_>, meaning: &mut Meaning, shows: &[&str]) {
                 if call.text(at).is_some_and(|text| text.contains("::")) {
                     meaning.departs(DepartureKind::Program, at);
                 }
+            }
+            if verb(call) == Some("add") && call.is_on(Some('f'), "fetch", 1) {
+                remotes::named_or_usual(call, meaning, call.operands().nth(2));
+            }
+        }
+        Some("set-head") if call.name == "remote" => {
+            changes(call, meaning, &Change::Repository);
+            if call.is_given('a', "auto") {
+                remotes::named_or_usual(call, meaning, call.operands().nth(1));
             }
         }
         Some(verb) if shows.contains(&verb) => {}
@@ -387,7 +383,7 @@ fn bisect(call: &Call<'_>, meaning: &mut Meaning) {
 }
 
 fn format_patch(call: &Call<'_>, meaning: &mut Meaning) {
-    if has(call, "--stdout") {
+    if call.is_on(None, "stdout", "std".len()) {
         return;
     }
     meaning.departs(DepartureKind::Output, call.at);

@@ -92,7 +92,7 @@ const PLAIN: &[&str] = &[
     "core.pager=less",
     "core.fsmonitor=false",
     "core.untrackedcache",
-    "submodule.recurse",
+    "submodule.recurse=false",
     "maintenance.auto",
     "protocol.version",
     "http.postbuffer",
@@ -103,8 +103,8 @@ const PLAIN: &[&str] = &[
 ];
 
 /// Plain settings that count for one run alone, not in the file of a repository: they change what the lines of a rebase
-/// mean, which command runs for another, or take repositories inside along.
-const FOR_ONE_RUN: &[&str] = &["core.commentchar", "help.autocorrect", "submodule.recurse"];
+/// mean, or which command runs for another.
+const FOR_ONE_RUN: &[&str] = &["core.commentchar", "help.autocorrect"];
 
 /// Settings whose value is a command, by their last word.
 const COMMANDS: &[&str] = &[
@@ -237,7 +237,8 @@ pub(super) fn change(call: &Call<'_>, meaning: &mut Meaning) {
         meaning.departs(DepartureKind::Program, call.at);
     }
     let elsewhere = has(&["global", "system"]);
-    let named = options().find(|given| given.is('f', "file")).map(|given| call.on(given.place));
+    // The last one counts.
+    let named = options().filter(|given| given.is('f', "file")).last().map(|given| call.on(given.place));
     let file = match (&named, elsewhere) {
         (Some(file), _) => file.clone(),
         (None, true) => On::Unknown(Some(call.at)),

@@ -138,7 +138,7 @@ pub(super) fn note_unknown(call: &Call<'_>, meaning: &mut Meaning) {
         let is_path = |(commit, path): (&str, &str)| {
             !path.starts_with('/') && !commit.contains('=') && !spelling::leads(commit)
         };
-        if paths::behind_commit(text).is_some_and(is_path) {
+        if paths::behind_commit(text).any(is_path) {
             call.may_name(meaning, text, at);
         }
     }

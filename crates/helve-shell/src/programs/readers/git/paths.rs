@@ -2,22 +2,31 @@
 
 use std::path::Path;
 
-use super::{Call, values};
+use super::{Call, patterns, values};
 use crate::analysis::EffectKind;
 use crate::programs::{Meaning, On};
 
-/// The name of a commit, and the path behind it. What braces hold is part of the name, as in `HEAD@{12:00}:path`.
-pub(super) fn behind_commit(text: &str) -> Option<(&str, &str)> {
-    let mut depth = 0_usize;
-    let colon = text.bytes().position(|byte| {
+/// The name of a commit, and the path behind it. What braces hold is part of the name, as in `HEAD@{12:00}:path`; to newer
+/// versions of git only those behind `@` or `^` are such braces, so that there may be two readings.
+pub(super) fn behind_commit(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let any = colon(text, |_| true);
+    let marked = colon(text, |before| matches!(before, Some(b'@' | b'^')));
+    let readings = [any, marked.filter(|_| marked != any)];
+    readings.into_iter().flatten().filter_map(|at| Some((text.get(..at)?, text.get(at + 1..)?)))
+}
+
+/// The first colon outside of braces, of those that open a group by what stands before them.
+fn colon(text: &str, opens: impl Fn(Option<u8>) -> bool) -> Option<usize> {
+    let (mut depth, mut before) = (0_usize, None);
+    text.bytes().position(|byte| {
         match byte {
-            b'{' => depth += 1,
+            b'{' if depth > 0 || opens(before) => depth += 1,
             b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        before = Some(byte);
         byte == b':' && depth == 0
-    })?;
-    Some((text.get(..colon)?, text.get(colon + 1..)?))
+    })
 }
 
 /// The path behind the colon of the index or of a pathspec: `:path`, `:0:path`, `:/path`, `:(top)path`.
@@ -46,6 +55,11 @@ pub(super) fn leaves_out(magic: &str) -> bool {
         }
         None => magic.trim_start_matches('/').starts_with(['!', '^']),
     }
+}
+
+/// Whether an argument is a pathspec that says which paths are not meant.
+pub(super) fn only_leaves_out(call: &Call<'_>, at: usize) -> bool {
+    call.text(at).and_then(|text| text.strip_prefix(':')).is_some_and(leaves_out)
 }
 
 /// Whether a pathspec is seen from the top of the work tree: `:/path`, `:(top)path`.
@@ -94,21 +108,45 @@ pub(super) fn matched(call: &Call<'_>, pathspecs: impl Iterator<Item = usize>) -
     let mut found = Vec::new();
     let mut left_out = None;
     for at in pathspecs {
-        match call.text(at).and_then(|text| text.strip_prefix(':')) {
-            Some(magic) if leaves_out(magic) => left_out = Some(at),
-            Some(magic) => {
+        match call.text(at).map(|text| (text, text.strip_prefix(':'))) {
+            Some((_, Some(magic))) if leaves_out(magic) => left_out = Some(at),
+            Some((_, Some(magic))) => {
                 let path = Some(of_pathspec(magic)).filter(|path| !path.is_empty()).unwrap_or(".");
-                found.push(call.path_at(path, at));
+                let as_written = || (path.to_owned(), String::new());
+                let (path, pattern) =
+                    patterns::of(path, patterns::Magic::of(magic)).unwrap_or_else(as_written);
+                found.push(meant(call.path_at(&path, at), &pattern));
                 if is_top(magic) {
-                    found.extend(above(call, path).map(|path| On::Path(path, Some(at))));
+                    let above = above(call, &path).map(|path| On::Path(path, Some(at)));
+                    found.extend(above.map(|on| meant(on, &pattern)));
                 }
             }
+            Some((text, None)) => match patterns::of(text, patterns::Magic::default()) {
+                Some((path, pattern)) => found.push(meant(call.path_at(&path, at), &pattern)),
+                None => found.push(call.operand(at)),
+            },
             None => found.push(call.operand(at)),
         }
     }
     let whole = left_out.filter(|_| found.is_empty());
     found.extend(whole.map(|at| call.path_at(".", at)));
     found
+}
+
+/// What a path with a pattern behind it stands for.
+fn meant(on: On, pattern: &str) -> On {
+    match on {
+        On::Path(before, at) if !pattern.is_empty() => On::Matching(before, pattern.to_owned(), at),
+        on => on,
+    }
+}
+
+/// A path that is one however it is spelled. A plain word alone is a file only if one of that name is there.
+pub(super) fn no_word(on: On) -> On {
+    match on {
+        On::Path(path, at) if !path.contains(['/', '.', '~']) => On::Path(format!("./{path}"), at),
+        on => on,
+    }
 }
 
 /// `mv SOURCE … TARGET`.
@@ -168,9 +206,14 @@ fn put_back(call: &Call<'_>) -> Vec<usize> {
     }
 }
 
-/// Whether an operand is written as commits are and paths are not. A pattern has no name of a commit in front.
+/// Whether an operand is written as commits are and paths are not. A pattern has no name of a commit in front, and a file
+/// may have one that only ends with a mark, as copies that editors make do, or stand in a directory.
 fn is_commit(text: &str) -> bool {
     let marks = [text.find(['~', '^']), text.find("@{"), text.find("...")];
-    let name = marks.into_iter().flatten().min().and_then(|end| text.get(..end));
-    matches!(text, "-" | "@" | "HEAD") || name.is_some_and(|name| !name.contains(['*', '?', '[']))
+    let end = marks.into_iter().flatten().min();
+    let Some((name, mark)) = end.and_then(|end| text.split_at_checked(end)) else {
+        return matches!(text, "-" | "@" | "HEAD");
+    };
+    let may_be_file = matches!(mark, "~" | "^") || name.contains('/');
+    matches!(name, "@" | "HEAD") || !may_be_file && !name.contains(['*', '?', '['])
 }

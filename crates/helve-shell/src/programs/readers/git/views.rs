@@ -1,6 +1,6 @@
 //! Subcommands of git that read.
 
-use super::{Call, remotes};
+use super::{Call, paths, remotes};
 use crate::analysis::{Arg, ArgPart, DepartureKind, More};
 use crate::programs::options::{Grammar, Item, Place, read_from};
 use crate::programs::{Meaning, On};
@@ -154,6 +154,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
     let items = read_from(call.args(), call.at + 1, grammar);
     meaning.notes_doubts(&items, call.invocation);
     let mut operands = Vec::new();
+    let mut end = usize::MAX;
     let mut pattern_given = false;
     for item in items {
         match item {
@@ -163,12 +164,23 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
                 value(call, meaning, name, place);
             }
             Item::Operand(at) | Item::Maybe(at) => operands.push(at),
-            Item::End(_) | Item::Unknown(_) | Item::Open(_) => {}
+            Item::End(at) => end = at,
+            Item::Unknown(_) | Item::Open(_) => {}
         }
     }
     if shows_content(call.name) {
         let pattern = usize::from(call.name == "grep" && !pattern_given);
-        operands.iter().skip(pattern).for_each(|at| call.may_read(meaning, *at));
+        // What stands behind `--` is a pathspec for certain, but where none is taken; so is all that `archive` has behind the
+        // commit.
+        let is_pathspec = |at: usize| match call.name {
+            "archive" => operands.first() != Some(&at),
+            "cat-file" | "verify-pack" => false,
+            _ => at > end,
+        };
+        let shown = operands.iter().skip(pattern).copied();
+        shown.clone().filter(|at| !is_pathspec(*at)).for_each(|at| call.may_read(meaning, at));
+        let pathspecs = shown.filter(|at| is_pathspec(*at) && !paths::only_leaves_out(call, *at));
+        meaning.perhaps.extend(paths::matched(call, pathspecs).into_iter().map(paths::no_word));
     } else if matches!(call.name, "rev-parse" | "rev-list" | "ls-tree") {
         // What a file holds in a commit is named here, and shown under that name by another command.
         let is_file = |at: &&usize| call.text(**at).is_some_and(|text| text.contains(':'));

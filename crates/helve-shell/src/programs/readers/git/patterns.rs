@@ -23,19 +23,21 @@ impl Magic {
 }
 
 /// What is certain of the paths that match, and the pattern behind that, which may be empty; none if the path stands for
-/// itself as it is written.
+/// itself as it is written. That holds as well where a class has no end: nothing matches that.
 pub(super) fn of(path: &str, magic: Magic) -> Option<(String, String)> {
     let is_special = |ch: char| {
         !magic.literal && matches!(ch, '*' | '?' | '[' | '\\') || magic.any_case && ch.is_ascii_alphabetic()
     };
     path.contains(is_special).then_some(())?;
     let mut all = String::with_capacity(path.len());
+    let mut classes = Classes { text: path.as_bytes(), close: 0 };
     let mut rest = path.chars();
     while let Some(ch) = rest.next() {
         match ch {
             '*' | '?' if !magic.literal => all.push(ch),
             '[' if !magic.literal => {
-                leave_class(&mut rest);
+                let end = classes.end(path.len() - rest.as_str().len())?;
+                rest = path.get(end..)?.chars();
                 all.push('?');
             }
             '\\' if !magic.literal => add(&mut all, rest.next().unwrap_or('\\'), magic),
@@ -57,29 +59,47 @@ fn add(pattern: &mut String, ch: char, magic: Magic) {
     }
 }
 
-/// Goes to the end of a class of characters, or of the text where it has none.
-fn leave_class(rest: &mut std::str::Chars<'_>) {
-    let mut ahead = rest.clone();
-    let mut is_first = true;
-    while let Some(ch) = ahead.next() {
-        match ch {
-            '!' | '^' if is_first => continue,
-            ']' if !is_first => {
-                *rest = ahead;
-                return;
-            }
-            '\\' => {
-                ahead.next();
-            }
-            // A class by its name, as in `[[:alpha:]]`.
-            '[' if ahead.as_str().starts_with(':') => {
-                if let Some((_, behind)) = ahead.as_str().split_once(":]") {
-                    ahead = behind.chars();
-                }
-            }
-            _ => {}
+/// The classes of characters in a pathspec.
+struct Classes<'a> {
+    text: &'a [u8],
+    /// The last `]` that was looked for, so that none is looked for twice.
+    close: usize,
+}
+
+impl Classes<'_> {
+    /// Where a class ends whose bracket is in front of a place; none if it does not.
+    fn end(&mut self, mut at: usize) -> Option<usize> {
+        if matches!(self.text.get(at)?, b'!' | b'^') {
+            at += 1;
         }
-        is_first = false;
+        let first = at;
+        // Whether a range may start with what is before.
+        let mut may_range = false;
+        loop {
+            let next = self.text.get(at + 1);
+            let (size, is_one) = match self.text.get(at)? {
+                b']' if at > first => return Some(at + 1),
+                b'\\' => (2, true),
+                b'-' if may_range && next == Some(&b'\\') => (3, false),
+                b'-' if may_range && next.is_some_and(|next| *next != b']') => (2, false),
+                b'[' if next == Some(&b':') => match self.end_of_name(at + 2)? {
+                    Some(end) => (end - at, false),
+                    None => (1, true),
+                },
+                _ => (1, true),
+            };
+            at += size;
+            may_range = is_one;
+        }
+    }
+
+    /// Where the name of a class ends, as in `[:alpha:]`, if it is one; none if no bracket follows.
+    fn end_of_name(&mut self, from: usize) -> Option<Option<usize>> {
+        if self.close < from {
+            self.close = from + self.text.get(from..)?.iter().position(|byte| *byte == b']')?;
+        }
+        let is_name = self.close > from && self.text.get(self.close - 1) == Some(&b':');
+        Some(is_name.then_some(self.close + 1))
     }
 }
 
@@ -100,7 +120,14 @@ mod tests {
             ("a[!]x]d", is("a", "?d")),
             ("a[\\]x]d", is("a", "?d")),
             ("a[[:alpha:]x]d", is("a", "?d")),
-            ("a[bc", is("a", "?bc")),
+            ("a[!!]x]d", is("a", "?x?d")),
+            ("a[]]d", is("a", "?d")),
+            ("a[[:b]c:]d", is("a", "?c:?d")),
+            ("a[b-[:c:]d]", is("a", "?d?")),
+            ("a[b-\\]c]d", is("a", "?d")),
+            ("a[bc", None),
+            ("a*[bc\\]", None),
+            ("a[[:bc", None),
             ("a\\b/c", is("ab/c", "")),
             ("a\\b/c*", is("ab/c", "*")),
             ("a\\*b", is("a", "?b")),

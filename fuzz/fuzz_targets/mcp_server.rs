@@ -6,8 +6,9 @@ use std::sync::{Arc, LazyLock};
 use std::task::Context;
 
 use helve_core::call::CallId;
+use helve_core::context::ProgressNote;
 use helve_core::{Args, BoxFuture, Call, CallResult, Cancel, LogLevel, Peer, ToolError, ToolSpec};
-use helve_mcp::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, serve_streams};
+use helve_mcp::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, Taken, serve_streams};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -64,7 +65,8 @@ impl Host for One {
     }
 }
 
-/// Takes every other tool, lets calls without arguments wait, and sends those with one, which are done when they are polled.
+/// Takes every other tool, lets calls without arguments wait, and sends those with one, which tell how far they are and are done when
+/// they are polled.
 struct Together {
     peer: Arc<dyn Peer>,
     sent: Vec<(u64, Box<CallResult>)>,
@@ -76,13 +78,18 @@ impl AtOnce for Together {
         tool.len() % 2 == 1
     }
 
-    fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand> {
-        let stand = |call: Call| match &call.args {
+    fn calls(&mut self, calls: Vec<Taken>) -> Vec<Stand> {
+        let stand = |Taken { call, progress }| match &call.args {
             Args::Value(Value::Object(args)) if args.is_empty() => {
                 Stand::Waits(Box::new(|_| Box::pin(async { done(call) })))
             }
             Args::Value(Value::Object(args)) if args.len() == 1 => {
                 self.next += 1;
+                if let Some(progress) = progress {
+                    let (message, call) = (call.tool.clone(), CallId::from_parts(1, 1));
+                    let note = ProgressNote { call, message, done: Some(1.0), total: None, output: None };
+                    let _ = progress.try_send(note);
+                }
                 self.sent.push((self.next, done(call)));
                 Stand::Sent(self.next)
             }

@@ -18,7 +18,8 @@ fuzz_target!(|text: &str| {
             assert!(text.get(fault.span.range()).is_some());
         }
         let workspace = Path::new("/srv/workspace");
-        let setting = Setting { dialect, directory: workspace, workspace, home: Some(Path::new("/home/user")) };
+        let setting =
+            Setting { dialect, directory: workspace, workspace, home: Some(Path::new("/home/user")) };
         for run in analyze(text, &setting).runs {
             assert!(text.get(run.span.range()).is_some());
         }

@@ -4,6 +4,9 @@
 //! connections, streams and sessions. `Host` and `Origin` are checked, so that a page in a browser cannot reach a server on
 //! the same machine. One client takes only a part of what there is, and a connection that has not shown a token gives way to
 //! a new one where there is no place left.
+//!
+//! `place` is how long a request counts, `owners` whose the sessions are, and `resumed` what is kept of their streams for clients
+//! that read slowly or come again.
 
 mod owners;
 mod place;

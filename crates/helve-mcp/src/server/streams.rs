@@ -3,7 +3,7 @@
 //! Lines come in; calls of tools among them are run here and answered straight, once the client has introduced itself, and
 //! everything else goes to the loop. The loop polls this, so that no call is handed from task to task, and what is answered
 //! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up. What the loop
-//! has not answered is bounded (`handed`): a client that does not read its answers is not read either.
+//! has not answered is bounded (`handed`): a client that does not read its answers is not read either. How a client ends: `end`.
 
 mod end;
 mod handed;

@@ -112,13 +112,14 @@ class Useful(Plain):
 
     def __init__(self):
         self.waiting = {}
+        self.own = os.urandom(8).hex()
 
     def wait(self, message):
         self.waiting[message["id"]] = True
         print("waits", file=sys.stderr, flush=True)
 
     def tools(self):
-        names = ["echo", "count", "wait", "ask", "log", "grow", "die", "who", *(["late"] if self.grown else [])]
+        names = ["echo", "count", "wait", "ask", "log", "grow", "die", "who", "own", *(["late"] if self.grown else [])]
         return [tool(name, f"Does {name}.") for name in names]
 
     def call(self, name, args, message):
@@ -128,6 +129,8 @@ class Useful(Plain):
             own = os.getpid()
             told = [word for word, of in [("group", os.getpgid(0)), ("session", os.getsid(0))] if of == own]
             return text("leads " + (" and ".join(told) or "nothing"))
+        if name == "own":
+            return text(self.own)
         if name == "wait":
             return self.wait(message)
         if name == "ask":

@@ -11,6 +11,7 @@ use super::connection::{Connection, Pending};
 use super::failure::timed_out;
 use super::more::quoted;
 use super::questions::Underway;
+use super::seat::Session;
 use super::slot::Slot;
 use super::straight::Asked;
 
@@ -30,9 +31,14 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Sends a call, if that can be done straight. `within` is the server's time.
-    pub(super) fn new(slot: &Arc<Slot>, connection: Arc<Connection>, call: &ServerCall) -> Option<Sent> {
+    pub(super) fn new(
+        slot: &Arc<Slot>,
+        connection: Arc<Connection>,
+        call: &ServerCall,
+        session: Session,
+    ) -> Option<Sent> {
         let straight = connection.straight.as_ref().filter(|_| call.act.is_call())?;
-        let (underway, from) = (Underway::of(call), Instant::now());
+        let (underway, from) = (Underway::of(call, session), Instant::now());
         let (asked, pending) = Connection::ask(Arc::clone(&connection), straight, call, &underway).ok()?;
         let (slot, within) = (Arc::clone(slot), slot.spec.call_timeout);
         let tool = call.tool.clone();

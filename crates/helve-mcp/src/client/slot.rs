@@ -25,6 +25,7 @@ use super::oauth::off_loop;
 use super::offered::Offered;
 use super::opening::Opening;
 use super::pins::{self, Standing};
+use super::seat::Session;
 use super::sent::Sent;
 
 /// The first pause after a failure; each further one is twice as long, up to the last.
@@ -294,13 +295,13 @@ impl Slot {
     }
 
     /// Sends one call to the server, if it is there and that can be done straight.
-    pub(crate) fn send(self: &Arc<Self>, call: &ServerCall) -> Option<Sent> {
+    pub(crate) fn send(self: &Arc<Self>, call: &ServerCall, session: Session) -> Option<Sent> {
         let connection = match &*lock(&self.state) {
             State::Up(connection, _) if !connection.is_closed() => Arc::clone(connection),
             _ => return None,
         };
         self.may_call(&call.tool).ok()?;
-        Sent::new(self, connection, call)
+        Sent::new(self, connection, call, session)
     }
 
     /// Why a call failed that nobody can do anything about.
@@ -316,7 +317,11 @@ impl Slot {
     }
 
     /// Carries one call to the server.
-    pub(crate) async fn call(self: &Arc<Self>, call: ServerCall) -> Result<ServerReply, ToolError> {
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        call: ServerCall,
+        session: Session,
+    ) -> Result<ServerReply, ToolError> {
         let mut sign_ins = 0;
         loop {
             let connection = tokio::select! {
@@ -328,7 +333,7 @@ impl Slot {
                 self.may_call(&call.tool)?;
             }
             // Boxed, as what is seldom needed is: the size of a call is copied each time that it is handed on.
-            match Box::pin(connection.call(&call, self.spec.call_timeout)).await {
+            match Box::pin(connection.call(&call, session, self.spec.call_timeout)).await {
                 Ok(reply) => return Ok(reply),
                 Err(CallFailure::SignIn(challenge)) if sign_ins < SIGN_INS => {
                     sign_ins += 1;

@@ -107,7 +107,7 @@ impl Fleet {
         let sent = self.slot(&call.server).ok().and_then(|slot| slot.send(&call, session));
         match sent {
             Some(sent) => Box::new(sent),
-            // It has to be started first, or has an address, or says why not.
+            // It has to be started first, or to wait for its turn, or has an address, or says why not.
             None => called(Box::pin(async move { self.call_of(session, call).await })),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args as ClapArgs;
 use helve::mcp::serve::RuntimeHost;
 use helve::mcp::server::{Card, Host, Hosts, LOCAL};
-use helve::mcp::{Fleet, Gateway};
+use helve::mcp::{Fleet, Fleets, Gateway};
 use helve::store::Home;
 use helve::{Caller, Cancel, CancelHandle, Counts, Dialect, ErrorKind, Policy, Runtime, ToolError};
 
@@ -47,8 +47,8 @@ pub(crate) struct ClientHosts {
     session: String,
     named: bool,
     dialect: Option<Dialect>,
-    /// The MCP servers whose tools are offered.
-    fleet: Option<Arc<Fleet>>,
+    /// The MCP servers whose tools are offered, to each client its own.
+    fleets: Option<Arc<Fleets>>,
     own_tools: bool,
     cancel: Cancel,
     /// Of all sessions together: a client that begins another has no more calls and questions for that.
@@ -71,15 +71,17 @@ pub(crate) fn offered(global: &Global, offer: &Offer, kind: &str) -> Result<Offe
     let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
     let (canceller, cancel) = Cancel::pair();
     let (workspace, home) = (setup::workspace(global)?, Home::default_path()?);
-    let fleet = offer.gateway.then(|| {
-        let kept = helve::mcp::keep(&home, &policy, None);
-        helve::mcp::fleet(&policy, &workspace, &home, kept)
+    let fleets = offer.gateway.then(|| {
+        let (policy, workspace, home) = (policy.clone(), workspace.clone(), home.clone());
+        Fleets::new(Box::new(move || {
+            helve::mcp::fleet(&policy, &workspace, &home, helve::mcp::keep(&home, &policy, None))
+        }))
     });
     let named = setup::named_session(global, &policy);
     let hosts = ClientHosts {
         workspace,
         home,
-        fleet,
+        fleets,
         own_tools: !offer.gateway || offer.with_own,
         named: named.is_some(),
         session: named.unwrap_or_else(|| format!("{kind}-{}", moment::today())),
@@ -89,7 +91,7 @@ pub(crate) fn offered(global: &Global, offer: &Offer, kind: &str) -> Result<Offe
         policy,
     };
     // What is wrong with the configuration is said now and not to the first client.
-    hosts.runtime("check", LOCAL, Cancel::never()).map_err(|error| Failure::usage(error.message))?;
+    hosts.runtime("check", LOCAL, None, Cancel::never()).map_err(|error| Failure::usage(error.message))?;
     interrupt::catch()?.listen(canceller.clone());
     Ok(Offered { hosts: Arc::new(hosts), cancel, canceller })
 }
@@ -100,7 +102,13 @@ fn caller(client: &str) -> String {
 }
 
 impl ClientHosts {
-    fn runtime(&self, session: &str, client: &str, cancel: Cancel) -> Result<Runtime, ToolError> {
+    fn runtime(
+        &self,
+        session: &str,
+        client: &str,
+        fleet: Option<&Arc<Fleet>>,
+        cancel: Cancel,
+    ) -> Result<Runtime, ToolError> {
         let mut builder = Runtime::builder()
             .policy(self.policy.clone())
             .workspace(&self.workspace)
@@ -112,8 +120,8 @@ impl ClientHosts {
         if let Some(dialect) = &self.dialect {
             builder = builder.dialect(dialect.clone());
         }
-        if let Some(fleet) = &self.fleet {
-            builder = builder.servers(Arc::<Fleet>::clone(fleet));
+        if let Some(fleet) = fleet {
+            builder = builder.servers(fleet.seat());
         }
         if self.own_tools {
             builder = helve::register_file_tools(helve::register_builtin_tools(builder));
@@ -124,28 +132,28 @@ impl ClientHosts {
 
     fn host(&self, session: String, client: &str) -> Result<Arc<dyn Host>, ToolError> {
         let (canceller, cancel) = Cancel::pair();
-        let runtime = self.runtime(&session, client, cancel.or(&self.cancel))?;
+        let fleet = self.fleets.as_ref().map(|fleets| fleets.of(client));
+        let runtime = self.runtime(&session, client, fleet.as_ref(), cancel.or(&self.cancel))?;
         let mut host = RuntimeHost::new(runtime.clone(), self.home.clone(), session, canceller);
         if client == LOCAL {
             host = host.introduced(caller(client));
         }
-        let Some(fleet) = &self.fleet else { return Ok(Arc::new(host)) };
+        let Some(fleet) = fleet else { return Ok(Arc::new(host)) };
         let budget = usize::try_from(self.policy.mcp_schema_budget()).unwrap_or(usize::MAX);
-        Ok(Arc::new(host.gateway(Gateway::new(fleet, &runtime, budget))))
+        Ok(Arc::new(host.gateway(Gateway::new(&fleet, &runtime, budget))))
     }
 
     /// Learns the tools of the servers: from what is on record where they were seen before, else by starting them. A server
     /// that is slow holds nobody up for long; its tools come when it does.
     pub(crate) async fn settle(&self) {
-        if let Some(fleet) = &self.fleet {
-            fleet.recall().await;
-            fleet.settled(SETTLE).await;
+        if let Some(fleets) = &self.fleets {
+            fleets.settle(SETTLE).await;
         }
     }
 
     /// Ends the servers.
     pub(crate) fn stop(&self) {
-        if let Some(fleet) = &self.fleet {
+        for fleet in self.fleets.iter().flat_map(|fleets| fleets.all()) {
             fleet.stop();
         }
     }
@@ -169,7 +177,7 @@ impl Hosts for ClientHosts {
             title: Some("Helve".to_owned()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instructions: Some(INSTRUCTIONS.to_owned()),
-            prompts: self.fleet.is_some(),
+            prompts: self.fleets.is_some(),
             ..Card::default()
         }
     }

@@ -10,7 +10,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use client::Client;
+use client::{Client, modern_meta};
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -233,6 +233,70 @@ fn progress_comes_through_and_a_call_that_is_taken_back_ends_at_its_server() {
     client.notify("notifications/cancelled", json!({"requestId": id}));
     assert!(wait_for(Duration::from_secs(10), || logs().contains("was cancelled")), "{}", logs());
     assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "next"}))), "one echo next");
+}
+
+/// What is asked of a server besides its tools, and waits for ever.
+const WAITS: [(&str, &str, &str); 2] =
+    [("prompts/get", "name", "mcp__one__wait"), ("resources/read", "uri", "helve://mcp/one/demo://wait")];
+
+#[test]
+fn prompts_and_resources_that_are_taken_back_end_at_their_server() {
+    let Some(place) = place("", "", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let said = |words: &str| place.run(&["mcp", "logs", "one", "--json"]).stdout.matches(words).count();
+    for (count, (method, key, what)) in (1..).zip(WAITS) {
+        let id = client.send(method, json!({key: what}));
+        assert!(wait_for(Duration::from_secs(10), || said("waits") == count), "{method}");
+        client.notify("notifications/cancelled", json!({"requestId": id}));
+        assert!(wait_for(Duration::from_secs(10), || said("was cancelled") == count), "{method}");
+    }
+    // The end of input takes back what is under way.
+    let (method, key, what) = WAITS[0];
+    client.send(method, json!({key: what}));
+    assert!(wait_for(Duration::from_secs(10), || said("waits") == 3), "{method}");
+    let from = Instant::now();
+    assert_eq!(client.end(), Some(0));
+    assert!(from.elapsed() < Duration::from_secs(8), "{:?}", from.elapsed());
+    let told = calls(&place);
+    assert_eq!(told.iter().filter(|call| call["error_kind"] == "cancelled").count(), 3, "{told:?}");
+}
+
+/// Each in the name that the client gave itself, also before its first call.
+#[test]
+fn who_asks_for_prompts_and_resources_is_asked_as_for_calls() {
+    let Some(place) = place("", "approval = \"always\"", "") else { return };
+    let mut client = open(&place, &[], json!({"elicitation": {}}));
+    for (method, params) in [
+        ("prompts/get", json!({"name": "mcp__one__greet", "arguments": {"who": "Ada"}})),
+        ("resources/read", json!({"uri": "helve://mcp/one/demo://note"})),
+        ("tools/call", json!({"name": "mcp__one__echo", "arguments": {"say": "x"}})),
+    ] {
+        let id = client.send(method, params);
+        let asked = client.asked("elicitation/create");
+        let message = asked["params"]["message"].as_str().unwrap();
+        assert!(message.contains("mcp:local/tests"), "{method}: {message}");
+        client.answer(&asked["id"], json!({"action": "accept", "content": {"answer": "once"}}));
+        let done = client.wait(id);
+        assert!(done["error"].is_null() && done["result"]["isError"] != true, "{method}: {done}");
+    }
+}
+
+#[test]
+fn a_resource_is_asked_about_where_the_client_comes_again_with_the_answer() {
+    let Some(place) = place("", "approval = \"always\"", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    client.meta = Some(modern_meta(json!({"elicitation": {}})));
+    let mut params = json!({"uri": "helve://mcp/one/demo://note"});
+    let asked = client.request("resources/read", params.clone());
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    params["inputResponses"] = json!({key: {"action": "accept", "content": {"answer": "once"}}});
+    params["requestState"] = asked["requestState"].clone();
+    let read = client.request("resources/read", params.clone());
+    assert_eq!(read["contents"][0]["text"], "one has demo://note", "{read}");
+    params["uri"] = json!("helve://mcp/one/demo://other");
+    let other = client.response("resources/read", params);
+    assert_eq!(other["error"]["code"], -32602, "an answer counts for what was asked: {other}");
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod ending;
 mod http;
 #[path = "mcp/rounds.rs"]
 mod rounds;
+#[path = "mcp/scene.rs"]
+mod scene;
 #[path = "mcp/serve.rs"]
 mod serve;
 mod support;

@@ -4,7 +4,8 @@
 //! a sandbox for a process, pins, tokens, a log. Out come tools of the lane `mcp` and answers to their calls.
 //!
 //! ```text
-//! fleet ── slot                one server: started at its first use, again with back-off; its tools and their standing
+//! fleet ── seat                the same for one session of its client
+//!       ── slot                one server: started at its first use, again with back-off; its tools and their standing
 //!            ├ opening         negotiation of the era, signing in
 //!            │   └ failure ─ cause     what goes wrong, in words for the owner
 //!            ├ connection      one connection: listing, calls with their questions
@@ -54,6 +55,7 @@ mod process;
 mod questions;
 mod rate;
 mod search;
+mod seat;
 mod sent;
 mod slot;
 mod sse;
@@ -72,6 +74,7 @@ pub use more::{Listed, asking_name, of_address};
 pub use names::shown_name;
 pub use pins::{Standing, fingerprint};
 pub use search::{Shelf, TOOL_SEARCH, ToolSearch};
+pub use seat::Seat;
 pub use tool::RemoteTool;
 
 #[cfg(test)]
@@ -82,3 +85,5 @@ mod tests;
 mod tests_bounds;
 #[cfg(test)]
 mod tests_http;
+#[cfg(test)]
+mod tests_sessions;

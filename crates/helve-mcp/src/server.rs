@@ -185,8 +185,13 @@ pub trait Host: Send + Sync {
         Vec::new()
     }
 
-    /// The content of a resource; `not_found` if there is none at this address.
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
+    /// The content of a resource, for a client that calls itself so; `not_found` if there is none at this address.
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        _client: String,
+        _line: Line,
+    ) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
         Box::pin(async move { Err(no_such("resource", uri)) })
     }
 
@@ -205,12 +210,13 @@ pub trait Host: Send + Sync {
         None
     }
 
-    /// A prompt, in the shape of MCP; `not_found` if there is none of this name.
+    /// A prompt, in the shape of MCP, for a client that calls itself so; `not_found` if there is none of this name.
     fn prompt<'a>(
         &'a self,
         name: &'a str,
         _args: Value,
-        _peer: Arc<dyn Peer>,
+        _client: String,
+        _line: Line,
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move { Err(no_such("prompt", name)) })
     }

@@ -2,14 +2,15 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::ASKS;
 use crate::client::{MODERN, modern_meta};
 use crate::serve::Server;
-use crate::support::Place;
+use crate::support::{Place, is_installed, sandbox_works};
+use crate::{ASKS, scene};
 
 /// Runs commands bare, and asks about some.
 const BARE: &str = "sandbox = \"none\"\nauto_approve = true\n";
@@ -23,13 +24,17 @@ struct Two {
 
 impl Two {
     fn start(place: &Place) -> Two {
+        Two::with(place, &[])
+    }
+
+    fn with(place: &Place, options: &[&str]) -> Two {
         let (one, other) = ("1".repeat(64), "2".repeat(64));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.home()).unwrap();
         let file = place.home().join("serve-tokens");
         let mut file =
             std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).unwrap();
         writeln!(file, "one {one}\nother {other}").unwrap();
-        Two { server: Server::start(place), one, other }
+        Two { server: Server::with(place, options), one, other }
     }
 
     /// Sends a message and gives back the head of the answer, and the answer.
@@ -184,4 +189,32 @@ fn an_output_is_read_by_its_id_only_in_its_own_session() {
     two.call(&two.other, "tests", "echo", json!({"message": blob}));
     two.call(&two.other, "tests", "exec", json!({"command": format!("echo {blob}")}));
     assert_eq!(kind(&two.call(&two.other, "tests", "read_output", whole)), "not_found");
+}
+
+/// What a server keeps in memory of one client, and what it says without naming a call, cannot reach another.
+#[test]
+fn each_has_processes_of_servers_that_are_its_own() {
+    if !sandbox_works() || !is_installed("python3") {
+        return;
+    }
+    let place = scene::place();
+    place.configure(&scene::server("s", &["Useful".to_owned(), "s".to_owned()], ""));
+    let two = Two::with(&place, &["--gateway"]);
+    let own = |token: &str, session: &str| {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let said = two.call_in(token, session, "mcp__s__own", json!({}));
+            if said["isError"] == false {
+                return said["content"][0]["text"].as_str().unwrap().to_owned();
+            }
+            assert!(Instant::now() < until, "{said}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let [one, again] = [0; 2].map(|_| own(&two.one, &two.session(&two.one, "tests")));
+    let other = own(&two.other, &two.session(&two.other, "tests"));
+    assert_eq!(one, again, "all sessions of a client have the same");
+    assert_ne!(one, other);
+    let alone = two.call(&two.other, "tests", "mcp__s__own", json!({}));
+    assert_eq!(alone["content"][0]["text"], json!(other), "and what it asks without one");
 }

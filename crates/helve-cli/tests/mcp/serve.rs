@@ -19,8 +19,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(place: &Place) -> Server {
+        Server::with(place, &[])
+    }
+
+    pub(crate) fn with(place: &Place, options: &[&str]) -> Server {
         let mut command = place.helve();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -112,9 +112,14 @@ class Useful(Plain):
 
     def __init__(self):
         self.waiting = {}
+        self.own = os.urandom(8).hex()
+
+    def wait(self, message):
+        self.waiting[message["id"]] = True
+        print("waits", file=sys.stderr, flush=True)
 
     def tools(self):
-        names = ["echo", "count", "wait", "ask", "log", "grow", "die", "who", *(["late"] if self.grown else [])]
+        names = ["echo", "count", "wait", "ask", "log", "grow", "die", "who", "own", *(["late"] if self.grown else [])]
         return [tool(name, f"Does {name}.") for name in names]
 
     def call(self, name, args, message):
@@ -124,10 +129,10 @@ class Useful(Plain):
             own = os.getpid()
             told = [word for word, of in [("group", os.getpgid(0)), ("session", os.getsid(0))] if of == own]
             return text("leads " + (" and ".join(told) or "nothing"))
+        if name == "own":
+            return text(self.own)
         if name == "wait":
-            self.waiting[message["id"]] = True
-            print("waits", file=sys.stderr, flush=True)
-            return None
+            return self.wait(message)
         if name == "ask":
             self.asking = message
             say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": QUESTIONS["elicitation/create"]})
@@ -173,13 +178,17 @@ class Useful(Plain):
             return answer(message, {"resourceTemplates": [{"uriTemplate": "demo://item/{id}", "name": "item"}]})
         if method == "resources/read":
             uri = params["uri"]
+            if uri == "demo://wait":
+                return self.wait(message)
             if not uri.startswith("demo://"):
                 return refuse(message, -32002, "no such resource")
             return answer(message, {"contents": [{"uri": uri, "mimeType": "text/plain", "text": f"{WORDS[0]} has {uri}"}]})
         if method == "prompts/list":
             late = [{"name": "late"}] if self.grown else []
             greet = {"name": "greet", "description": "Greets.", "arguments": [{"name": "who", "required": True}]}
-            return answer(message, {"prompts": [greet, *late]})
+            return answer(message, {"prompts": [greet, {"name": "wait"}, *late]})
+        if method == "prompts/get" and params["name"] == "wait":
+            return self.wait(message)
         if method == "prompts/get":
             who = (params.get("arguments") or {}).get("who", "nobody")
             words = {"role": "user", "content": {"type": "text", "text": f"{WORDS[0]} greets {who}\x1b[2J"}}

@@ -22,6 +22,7 @@ use super::look::Era;
 use super::more::{self, Listed, quoted};
 use super::process::Process;
 use super::questions::Underway;
+use super::seat::Session;
 use super::straight::{Answered, Asked, Straight};
 
 /// How often a server of the newer era may ask back within one call.
@@ -146,8 +147,13 @@ impl Connection {
 
     /// Calls a tool, or asks for something else. `within` is the server's time: while somebody is asked on its behalf, it does not
     /// pass.
-    pub(crate) async fn call(&self, call: &ServerCall, within: Duration) -> Result<ServerReply, CallFailure> {
-        let underway = Underway::of(call);
+    pub(crate) async fn call(
+        &self,
+        call: &ServerCall,
+        session: Session,
+        within: Duration,
+    ) -> Result<ServerReply, CallFailure> {
+        let underway = Underway::of(call, session);
         let from = Instant::now();
         if let Some((request, what)) = more::request(call) {
             let answer = Box::pin(self.once(call, request, &underway, from, within)).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use helve_core::servers::{StdioServer, called};
@@ -18,6 +19,7 @@ use super::keep::{Owner, PinStore, ServerLog, TokenStore};
 use super::look::{ServerLook, ServerState, StateName};
 use super::more::{self, Listed};
 use super::names;
+use super::seat::{Seat, Session};
 use super::slot::Slot;
 use super::tool::{RemoteTool, StandIn};
 
@@ -73,6 +75,8 @@ pub struct Fleet {
     contains: bool,
     version: Arc<watch::Sender<u64>>,
     more_version: Arc<watch::Sender<u64>>,
+    /// How many sessions it has had.
+    sessions: AtomicU64,
 }
 
 impl Fleet {
@@ -86,7 +90,26 @@ impl Fleet {
             (spec.name.clone(), Slot::new(spec, Arc::clone(&parts), version, more))
         };
         let slots = servers.into_iter().map(slot).collect();
-        Arc::new(Fleet { slots, contains, version, more_version })
+        Arc::new(Fleet { slots, contains, version, more_version, sessions: AtomicU64::new(0) })
+    }
+
+    /// The servers for one more session of the client that they run for.
+    pub fn seat(self: &Arc<Self>) -> Arc<Seat> {
+        let session = Session(self.sessions.fetch_add(1, Ordering::Relaxed) + 1);
+        Arc::new(Seat { fleet: Arc::clone(self), session })
+    }
+
+    pub(super) async fn call_of(&self, session: Session, call: ServerCall) -> Result<ServerReply, ToolError> {
+        self.slot(&call.server)?.call(call, session).await
+    }
+
+    pub(super) fn send_of(self: Arc<Self>, session: Session, call: ServerCall) -> Box<dyn SentCall> {
+        let sent = self.slot(&call.server).ok().and_then(|slot| slot.send(&call, session));
+        match sent {
+            Some(sent) => Box::new(sent),
+            // It has to be started first, or to wait for its turn, or has an address, or says why not.
+            None => called(Box::pin(async move { self.call_of(session, call).await })),
+        }
     }
 
     fn slot(&self, server: &str) -> Result<&Arc<Slot>, ToolError> {
@@ -112,6 +135,13 @@ impl Fleet {
     pub async fn recall(&self) {
         for slot in self.slots.values() {
             let _ = slot.recall().await;
+        }
+    }
+
+    /// The same for who may wait for a disk.
+    pub fn recall_now(&self) {
+        for slot in self.slots.values() {
+            let _ = slot.recall_now();
         }
     }
 
@@ -235,18 +265,14 @@ impl Fleet {
     }
 }
 
+/// Who has the servers for itself is one session.
 impl Servers for Fleet {
     fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>> {
-        Box::pin(async move { self.slot(&call.server)?.call(call).await })
+        Box::pin(self.call_of(Session::default(), call))
     }
 
     fn send(self: Arc<Self>, call: ServerCall) -> Box<dyn SentCall> {
-        let sent = self.slot(&call.server).ok().and_then(|slot| slot.send(&call));
-        match sent {
-            Some(sent) => Box::new(sent),
-            // It has to be started first, or has an address, or says why not.
-            None => called(Box::pin(async move { self.call(call).await })),
-        }
+        self.send_of(Session::default(), call)
     }
 
     fn missing(&self, shown: &str) -> Option<ToolError> {

@@ -5,22 +5,26 @@ mod shown;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use helve_core::servers::ServerMay;
 use helve_core::{Peer, Progress, QuestionKind, ServerCall, ToolError};
 use rmcp::model::{ErrorCode, ErrorData, NumberOrString, ProgressToken, RequestId};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::keep::ServerLog;
 use super::rate::Bucket;
+use super::seat::Session;
 
 /// Questions in a row, and how many a minute after that.
 const AT_ONCE: u32 = 10;
 const PER_MINUTE: f64 = 10.0;
 /// So many notes of progress are kept for calls that are not known yet.
 const EARLY: usize = 64;
+/// So long after a call of a session what a server says without naming a call may still be about that one.
+const LINGERS: Duration = Duration::from_secs(5);
 
 /// A call under way.
 #[derive(Clone)]
@@ -28,11 +32,13 @@ pub(crate) struct Underway {
     pub(crate) progress: Progress,
     pub(crate) peer: Option<Arc<dyn Peer>>,
     pub(crate) asking: Arc<Asking>,
+    pub(crate) session: Session,
 }
 
 impl Underway {
-    pub(crate) fn of(call: &ServerCall) -> Underway {
-        Underway { progress: call.progress.clone(), peer: call.peer.clone(), asking: Arc::default() }
+    pub(crate) fn of(call: &ServerCall, session: Session) -> Underway {
+        let (progress, peer) = (call.progress.clone(), call.peer.clone());
+        Underway { progress, peer, asking: Arc::default(), session }
     }
 
     /// The key of its next question. Questions are counted, so that a call that runs again asks under the same keys.
@@ -120,6 +126,8 @@ pub(crate) struct Calls {
     named: Vec<Named>,
     /// What was told under numbers of which no call is known yet, the oldest first.
     early: Vec<Early>,
+    /// The sessions whose calls are over, and when the last of each was.
+    over: Vec<(Session, Instant)>,
 }
 
 /// How far a call is that is not written down yet: the loop sends a request before who makes it is told its number.
@@ -147,7 +155,15 @@ impl Calls {
     }
 
     pub(crate) fn end(&mut self, request: &RequestId) {
-        self.named.retain(|named| named.request != *request);
+        let Some(at) = self.named.iter().position(|named| named.request == *request) else { return };
+        let (session, now) = (self.named.remove(at).call.session, Instant::now());
+        match self.over.iter_mut().find(|(own, _)| *own == session) {
+            Some((_, last)) => *last = now,
+            None => {
+                self.over.retain(|(_, last)| now.duration_since(*last) < LINGERS);
+                self.over.push((session, now));
+            }
+        }
     }
 
     /// Tells a call how far it is, by its token.
@@ -177,7 +193,7 @@ impl Calls {
         }
     }
 
-    /// A call of the one who makes all of them.
+    /// A call of the one who makes all of them, and who has made all of those that a server may still speak of.
     pub(crate) fn of_all(&self) -> Option<Underway> {
         let mut calls = self.named.iter().map(|named| &named.call);
         let first = calls.next()?;
@@ -186,7 +202,10 @@ impl Calls {
             (None, None) => true,
             _ => false,
         };
-        calls.all(same).then(|| first.clone())
+        let is_alone = calls.all(|call| call.session == first.session && same(call));
+        let speaks_of =
+            |(session, last): &(Session, Instant)| *session != first.session && last.elapsed() < LINGERS;
+        (is_alone && !self.over.iter().any(speaks_of)).then(|| first.clone())
     }
 }
 

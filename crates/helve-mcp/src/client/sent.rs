@@ -11,7 +11,8 @@ use super::connection::{Connection, Pending};
 use super::failure::timed_out;
 use super::more::quoted;
 use super::questions::Underway;
-use super::slot::Slot;
+use super::seat::Session;
+use super::slot::{Slot, Turn};
 use super::straight::Asked;
 
 /// A call that went straight to a server.
@@ -24,19 +25,28 @@ pub(super) struct Sent {
     underway: Underway,
     from: Instant,
     within: Duration,
+    /// Given back as soon as the call is over: who has the answer may let go of this later.
+    turn: Option<Turn>,
     /// Why there is no answer, once that is being found out.
     failing: Option<BoxFuture<'static, ToolError>>,
 }
 
 impl Sent {
     /// Sends a call, if that can be done straight. `within` is the server's time.
-    pub(super) fn new(slot: &Arc<Slot>, connection: Arc<Connection>, call: &ServerCall) -> Option<Sent> {
+    pub(super) fn new(
+        slot: &Arc<Slot>,
+        connection: Arc<Connection>,
+        call: &ServerCall,
+        session: Session,
+        turn: Turn,
+    ) -> Option<Sent> {
         let straight = connection.straight.as_ref().filter(|_| call.act.is_call())?;
-        let (underway, from) = (Underway::of(call), Instant::now());
+        let (underway, from) = (Underway::of(call, session), Instant::now());
         let (asked, pending) = Connection::ask(Arc::clone(&connection), straight, call, &underway).ok()?;
         let (slot, within) = (Arc::clone(slot), slot.spec.call_timeout);
         let tool = call.tool.clone();
-        Some(Sent { slot, connection, tool, asked, pending, underway, from, within, failing: None })
+        let (turn, failing) = (Some(turn), None);
+        Some(Sent { slot, connection, tool, asked, pending, underway, from, within, turn, failing })
     }
 
     /// Finds out why there is no answer.
@@ -58,16 +68,19 @@ impl SentCall for Sent {
         match self.asked.poll_answer(poller) {
             Poll::Ready(Ok(answer)) => {
                 self.pending.is_done = true;
+                self.turn = None;
                 let reply = self.connection.reply(&self.tool, answer);
                 Poll::Ready(reply.map_err(|failure| self.slot.failed(failure)))
             }
             Poll::Ready(Err(error)) => {
                 self.pending.is_done = true;
+                self.turn = None;
                 let failing = self.failing.insert(self.fails(error));
                 failing.as_mut().poll(poller).map(Err)
             }
             Poll::Pending if self.left() == Some(Duration::ZERO) => {
                 self.pending.give_up("the time for the call is up");
+                self.turn = None;
                 Poll::Ready(Err(timed_out(&self.slot.spec.name, "answer", self.within)))
             }
             Poll::Pending => Poll::Pending,

@@ -6,13 +6,14 @@
 
 mod more;
 mod tools;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helve_core::{ErrorKind, ServerCall, ServerReply, ServerSpec, ToolError};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use super::connection::{CallFailure, Connection};
 use super::definition::{self, Definition, Rejected};
@@ -25,7 +26,9 @@ use super::oauth::off_loop;
 use super::offered::Offered;
 use super::opening::Opening;
 use super::pins::{self, Standing};
+use super::seat::Session;
 use super::sent::Sent;
+pub(super) use turns::Turn;
 
 /// The first pause after a failure; each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -70,6 +73,8 @@ pub(crate) struct Slot {
     more_version: Arc<watch::Sender<u64>>,
     /// Held while the tools are listed, so that an older list never replaces a newer one.
     listing: tokio::sync::Mutex<()>,
+    /// What calls take a part of while they run.
+    turns: Arc<Semaphore>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -96,6 +101,7 @@ impl Slot {
             version,
             more_version,
             listing: tokio::sync::Mutex::new(()),
+            turns: Arc::new(Semaphore::new(turns::ALL as usize)),
         })
     }
 
@@ -293,14 +299,15 @@ impl Slot {
         ServerState { name: self.spec.name.clone(), state, error, tools: (on, catalog.tools.len()) }
     }
 
-    /// Sends one call to the server, if it is there and that can be done straight.
-    pub(crate) fn send(self: &Arc<Self>, call: &ServerCall) -> Option<Sent> {
+    /// Sends one call to the server, if it is there, nothing runs that the call has to wait for, and that can be done straight.
+    pub(crate) fn send(self: &Arc<Self>, call: &ServerCall, session: Session) -> Option<Sent> {
         let connection = match &*lock(&self.state) {
             State::Up(connection, _) if !connection.is_closed() => Arc::clone(connection),
             _ => return None,
         };
         self.may_call(&call.tool).ok()?;
-        Sent::new(self, connection, call)
+        let turn = self.turn_now(call)?;
+        Sent::new(self, connection, call, session, turn)
     }
 
     /// Why a call failed that nobody can do anything about.
@@ -316,8 +323,20 @@ impl Slot {
     }
 
     /// Carries one call to the server.
-    pub(crate) async fn call(self: &Arc<Self>, call: ServerCall) -> Result<ServerReply, ToolError> {
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        call: ServerCall,
+        session: Session,
+    ) -> Result<ServerReply, ToolError> {
         let mut sign_ins = 0;
+        let _turn = match self.turn_now(&call) {
+            Some(turn) => turn,
+            None => tokio::select! {
+                biased;
+                turn = Box::pin(self.turn(&call)) => turn,
+                () = call.cancel.cancelled() => return Err(cancelled()),
+            },
+        };
         loop {
             let connection = tokio::select! {
                 biased;
@@ -328,7 +347,7 @@ impl Slot {
                 self.may_call(&call.tool)?;
             }
             // Boxed, as what is seldom needed is: the size of a call is copied each time that it is handed on.
-            match Box::pin(connection.call(&call, self.spec.call_timeout)).await {
+            match Box::pin(connection.call(&call, session, self.spec.call_timeout)).await {
                 Ok(reply) => return Ok(reply),
                 Err(CallFailure::SignIn(challenge)) if sign_ins < SIGN_INS => {
                     sign_ins += 1;

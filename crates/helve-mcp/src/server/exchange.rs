@@ -18,7 +18,10 @@ use futures::task::AtomicWaker;
 use helve_core::context::ProgressNote;
 use helve_core::{BoxFuture, Cancel, CancelHandle, ErrorKind, LogLevel, Peer, QuestionKind, ToolError};
 use rmcp::RoleServer;
-use rmcp::model::{ClientCapabilities, LoggingMessageNotificationParam, ProgressToken, ServerRequest};
+use rmcp::model::{
+    ClientCapabilities, ElicitationCapability, LoggingMessageNotificationParam, ProgressToken,
+    RootsCapabilities, SamplingCapability, ServerRequest,
+};
 use rmcp::service::PeerRequestOptions;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -249,6 +252,17 @@ pub(super) fn method(kind: QuestionKind) -> &'static str {
         QuestionKind::Sample => "sampling/createMessage",
         QuestionKind::Roots => "roots/list",
     }
+}
+
+/// The capability behind a kind of question.
+pub(super) fn capability(kind: QuestionKind) -> ClientCapabilities {
+    let mut needed = ClientCapabilities::default();
+    match kind {
+        QuestionKind::Form | QuestionKind::Url => needed.elicitation = Some(ElicitationCapability::default()),
+        QuestionKind::Sample => needed.sampling = Some(SamplingCapability::default()),
+        QuestionKind::Roots => needed.roots = Some(RootsCapabilities::default()),
+    }
+    needed
 }
 
 /// Runs the work of a request beside all that it has to say to the client meanwhile. `cancel` takes the work back, and

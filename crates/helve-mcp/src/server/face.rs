@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use helve_core::{Call, CallResult, Cancel, CancelHandle, ErrorKind, LogLevel, QuestionKind};
+use helve_core::{Call, CallResult, Cancel, CancelHandle, ErrorKind, LogLevel};
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, ClientCapabilities, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, ElicitationCapability, ErrorCode, Extensions,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InputRequest,
-    InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, Prompt, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, Resource, ResourceTemplate, ResultType, RootsCapabilities,
-    SamplingCapability, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, ErrorCode, Extensions, GetPromptRequestParams, GetPromptResponse,
+    GetPromptResult, Implementation, InputRequest, InputRequiredResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceTemplate, ResultType, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -26,7 +25,7 @@ use super::rounds::{Bound, Rounds};
 use super::running::Running;
 use super::shown::{self, Listing};
 use super::unread;
-use super::{Card, Host, HostCall, Hosts, Line};
+use super::{Card, Host, HostCall, Hosts};
 
 /// How long a client may take a list for fresh, in milliseconds: it is told of changes if it listens.
 const TTL_MS: u64 = 60_000;
@@ -163,6 +162,16 @@ impl Face {
         self.shared.rounds.open(bound, state, responses).map(Way::Rounds)
     }
 
+    /// The client of a request.
+    fn with<'c>(&self, context: &'c RequestContext<RoleServer>) -> exchange::With<'c> {
+        exchange::With {
+            peer: &context.peer,
+            token: context.meta.get_progress_token(),
+            takes: Takes::of(&context.client_capabilities().unwrap_or_default()),
+            least: self.least(context),
+        }
+    }
+
     /// The least grave message that the client wants.
     fn least(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
         match is_stateless(context) {
@@ -211,17 +220,6 @@ fn calls_itself(context: &RequestContext<RoleServer>) -> String {
 pub(super) fn plain(name: &str) -> String {
     let plain = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c));
     plain.take(40).collect()
-}
-
-/// The capability behind a kind of question.
-fn capability(kind: QuestionKind) -> ClientCapabilities {
-    let mut needed = ClientCapabilities::default();
-    match kind {
-        QuestionKind::Form | QuestionKind::Url => needed.elicitation = Some(ElicitationCapability::default()),
-        QuestionKind::Sample => needed.sampling = Some(SamplingCapability::default()),
-        QuestionKind::Roots => needed.roots = Some(RootsCapabilities::default()),
-    }
-    needed
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -291,13 +289,7 @@ impl ServerHandler for Face {
         let bound = Bound::new(client_of(&context.extensions), "tools/call", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
         let call = Call { id: Some(json!(context.id)), ..Call::new(name, args) };
-        let capabilities = context.client_capabilities().unwrap_or_default();
-        let with = exchange::With {
-            peer: &context.peer,
-            token: context.meta.get_progress_token(),
-            takes: Takes::of(&capabilities),
-            least: self.least(&context),
-        };
+        let with = self.with(&context);
         let (client, taken_back) = (calls_itself(&context), self.shared.running.taken_back(&context));
         // Boxed: the protocol's loop copies the future of a request several times before it is polled.
         let talk = Box::pin(served.call(call, (client, false), with, way, Cancel::pair(), taken_back));
@@ -310,7 +302,7 @@ impl ServerHandler for Face {
                 return self.wanted(&bound, left).map(CallToolResponse::from);
             }
             if let Some(kind) = left.missing.filter(|_| is_stateless(&context)) {
-                return Err(ErrorData::missing_required_client_capability(capability(kind)));
+                return Err(ErrorData::missing_required_client_capability(exchange::capability(kind)));
             }
         }
         Ok(shown::result(*result, declared).into())
@@ -353,10 +345,21 @@ impl ServerHandler for Face {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let _run = self.shared.running.begin();
         let served = self.for_request(&context)?;
-        let contents = served.host.read(&request.uri).await.map_err(|error| {
+        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
+        let bound = Bound::new(client_of(&context.extensions), "resources/read", &uri, None);
+        let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
+        let (with, client) = (self.with(&context), calls_itself(&context));
+        let taken_back = self.shared.running.taken_back(&context);
+        let work = |line| served.host.read(&uri, client, line);
+        let (contents, left) = Box::pin(converse(with, way, Cancel::pair(), taken_back, work)).await;
+        if contents.is_err() && !left.open.is_empty() {
+            return self.wanted(&bound, left).map(ReadResourceResponse::from);
+        }
+        let contents = contents.map_err(|error| {
             let mut refused = shown::refused(&error);
-            refused.data = Some(json!({"uri": request.uri, "kind": error.kind}));
+            refused.data = Some(json!({"uri": uri, "kind": error.kind}));
             refused
         })?;
         let contents = contents.into_iter().filter_map(shown::resource).collect();
@@ -387,16 +390,10 @@ impl ServerHandler for Face {
         let args = Value::Object(arguments.unwrap_or_default());
         let bound = Bound::new(client_of(&context.extensions), "prompts/get", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
-        let work = |line: Line| served.host.prompt(&name, args, line.peer);
-        let capabilities = context.client_capabilities().unwrap_or_default();
-        let with = exchange::With {
-            peer: &context.peer,
-            token: context.meta.get_progress_token(),
-            takes: Takes::of(&capabilities),
-            least: self.least(&context),
-        };
+        let (with, client) = (self.with(&context), calls_itself(&context));
+        let work = |line| served.host.prompt(&name, args, client, line);
         let taken_back = self.shared.running.taken_back(&context);
-        let (prompt, left) = converse(with, way, Cancel::pair(), taken_back, work).await;
+        let (prompt, left) = Box::pin(converse(with, way, Cancel::pair(), taken_back, work)).await;
         match prompt {
             Ok(prompt) => serde_json::from_value::<GetPromptResult>(prompt)
                 .map(|mut prompt| {

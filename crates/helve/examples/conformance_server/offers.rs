@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use helve::mcp::serve::RuntimeHost;
-use helve::mcp::server::{AtOnce, Host, HostCall};
+use helve::mcp::server::{AtOnce, Host, HostCall, Line};
 use helve::{BoxFuture, CallResult, EmbeddedResource, Peer, QuestionKind, Runtime, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
@@ -76,7 +76,12 @@ impl Host for FixtureHost {
         Box::pin(async { vec![template] })
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        _client: String,
+        _line: Line,
+    ) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
         Box::pin(async move {
             let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
             let one = match (uri, id) {
@@ -127,7 +132,8 @@ impl Host for FixtureHost {
         &'a self,
         name: &'a str,
         args: Value,
-        peer: Arc<dyn Peer>,
+        _client: String,
+        line: Line,
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let messages = match name {
@@ -156,7 +162,7 @@ impl Host for FixtureHost {
                     let schema = json!({"type": "object", "properties": fields, "required": ["context"]});
                     let form =
                         json!({"message": "What context should the prompt use?", "requestedSchema": schema});
-                    let answer = peer.ask("user_context", QuestionKind::Form, form).await?;
+                    let answer = line.peer.ask("user_context", QuestionKind::Form, form).await?;
                     vec![said(format!("Prompt with context: {}", answer["content"]["context"]))]
                 }
                 _ => return Err(ToolError::not_found("There is no such prompt.")),

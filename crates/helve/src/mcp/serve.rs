@@ -25,7 +25,7 @@ use helve_core::{
 };
 use helve_mcp::client::{Listed, asking_name, of_address};
 use helve_mcp::server::{self, AtOnce, Host, HostCall, Line};
-use helve_runtime::{Approver, CallScope, Caller, Runtime, Stand, Taken};
+use helve_runtime::{CallScope, Caller, Runtime, Stand, Taken};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
@@ -122,12 +122,11 @@ impl RuntimeHost {
         server: &str,
         act: ServerAct,
         args: Value,
-        peer: Option<Arc<dyn Peer>>,
+        client: String,
+        line: Line,
     ) -> Result<CallResult, ToolError> {
-        let asked = peer.clone().map(|peer| Arc::new(PeerApprover::new(peer)) as Arc<dyn Approver>);
-        // Nobody needs to have called before.
-        let caller = self.introduced.as_ref().and_then(|introduced| introduced.whole.get().cloned());
-        let scope = CallScope { approver: asked, peer, caller, ..CallScope::default() };
+        let (caller, client) = (self.caller(&client), own_name(client));
+        let scope = CallScope { caller, client, ..scope(line) };
         let result = self.runtime.call_in(Call::new(asking_name(server, act), args), scope).await;
         self.news.recorded([&result]);
         match result.error {
@@ -140,10 +139,16 @@ impl RuntimeHost {
         }
     }
 
-    async fn read_of_server(&self, address: &str) -> Result<Vec<EmbeddedResource>, ToolError> {
+    async fn read_of_server(
+        &self,
+        address: &str,
+        client: String,
+        line: Line,
+    ) -> Result<Vec<EmbeddedResource>, ToolError> {
         let not_there = || ToolError::not_found(format!("There is no resource '{}'.", shortened(address)));
         let (server, uri) = of_address(address).filter(|_| self.gateway.is_some()).ok_or_else(not_there)?;
-        let result = self.ask(server, ServerAct::ReadResource, json!({ "uri": uri }), None).await?;
+        let args = json!({ "uri": uri });
+        let result = self.ask(server, ServerAct::ReadResource, args, client, line).await?;
         let resource = |content| match content {
             Content::Resource { resource, .. } => {
                 Some(EmbeddedResource { uri: address.to_owned(), ..resource })
@@ -330,14 +335,19 @@ impl Host for RuntimeHost {
         of_servers.into_iter().chain([self.news.blobs.subscribe()]).collect()
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        client: String,
+        line: Line,
+    ) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
         Box::pin(async move {
             if uri == resources::MANUAL {
                 let text = crate::manual(self.tools(), self.runtime.policy());
                 return Ok(vec![resources::text(uri, "text/markdown", text)]);
             }
             if uri.starts_with(resources::OF_SERVERS) {
-                return self.read_of_server(uri).await;
+                return self.read_of_server(uri, client, line).await;
             }
             let (resources, uri) = (Arc::clone(&self.resources), uri.to_owned());
             off_thread(move || resources.read(&uri)).await.map(|one| vec![one])
@@ -360,20 +370,29 @@ impl Host for RuntimeHost {
         &'a self,
         name: &'a str,
         args: Value,
-        peer: Arc<dyn Peer>,
+        client: String,
+        line: Line,
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let not_there = || ToolError::not_found(format!("There is no prompt '{}'.", shortened(name)));
             let gateway = self.gateway.as_ref().ok_or_else(not_there)?;
-            let (server, own) = gateway.fleet().prompt(name).await.ok_or_else(not_there)?;
+            let found = tokio::select! {
+                found = gateway.fleet().prompt(name) => found,
+                () = line.cancel.cancelled() => return Err(taken_back()),
+            };
+            let (server, own) = found.ok_or_else(not_there)?;
             let args = json!({"name": own, "arguments": args});
-            let result = self.ask(&server, ServerAct::GetPrompt, args, Some(peer)).await?;
+            let result = self.ask(&server, ServerAct::GetPrompt, args, client, line).await?;
             match result.details {
                 Value::Null => Err(ToolError::new(ErrorKind::TooLarge, result.notes.join("; "))),
                 prompt => Ok(prompt),
             }
         })
     }
+}
+
+fn taken_back() -> ToolError {
+    ToolError::new(ErrorKind::Cancelled, "The request was taken back.")
 }
 
 /// Runs what waits for a disk beside everything else.

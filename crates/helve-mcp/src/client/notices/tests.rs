@@ -5,6 +5,7 @@ use super::super::failure::Broken;
 use super::super::fake::{Io, Memory, call, echo_tool, fleet, heard, spec, text};
 use super::super::frame::{Ending, Streams};
 use super::super::questions::Underway;
+use super::super::seat::Session;
 use super::super::tests_http::fleet as fleet_at;
 use super::*;
 use helve_core::context::ProgressNote;
@@ -169,7 +170,7 @@ async fn a_call_hears_what_it_reads_and_gives_others_their_turn() {
     let streams =
         Streams::new(ours, tokio::io::sink(), 1 << 20, Ending::default()).telling(Arc::clone(&notices));
     let (call, mut told, _) = listened();
-    let begin = |token, id| notices.calls().begin(token, id, Underway::of(&call));
+    let begin = |token, id| notices.calls().begin(token, id, Underway::of(&call, Session::default()));
     let mut asked = streams.straight().send(&call, begin).unwrap();
     let request = json!({"id": asked.id(), "params": {"_meta": {"progressToken": asked.token()}}});
     let lines: String = story(&request).iter().map(|line| format!("{line}\n")).collect();
@@ -208,7 +209,11 @@ fn what_comes_before_its_call_is_known_is_told_when_it_is() {
     }
     let (call, mut told, _) = listened();
     let number = NumberOrString::Number(7);
-    notices.calls().begin(ProgressToken(number.clone()), RequestId::from(number), Underway::of(&call));
+    notices.calls().begin(
+        ProgressToken(number.clone()),
+        RequestId::from(number),
+        Underway::of(&call, Session::default()),
+    );
     hear(progress(&json!(7), 3));
     let heard: Vec<f64> = std::iter::from_fn(|| told.try_recv().ok()?.done).collect();
     assert_eq!(heard, [0.0, 1.0, 2.0, 3.0]);
@@ -218,7 +223,11 @@ fn what_comes_before_its_call_is_known_is_told_when_it_is() {
     }
     let (call, mut told, _) = listened();
     let number = NumberOrString::Number(9);
-    notices.calls().begin(ProgressToken(number.clone()), RequestId::from(number), Underway::of(&call));
+    notices.calls().begin(
+        ProgressToken(number.clone()),
+        RequestId::from(number),
+        Underway::of(&call, Session::default()),
+    );
     let heard: Vec<f64> = std::iter::from_fn(|| told.try_recv().ok()?.done).collect();
     assert_eq!(heard, (936..1_000).map(f64::from).collect::<Vec<_>>());
 }

@@ -36,7 +36,12 @@ impl Peer for Yes {
 }
 
 fn call(peer: Option<Arc<dyn Peer>>) -> Underway {
-    Underway { progress: Progress::new(CallId::from_parts(1, 1), None), peer, asking: Arc::default() }
+    of_session(1, peer)
+}
+
+fn of_session(session: u64, peer: Option<Arc<dyn Peer>>) -> Underway {
+    let progress = Progress::new(CallId::from_parts(1, 1), None);
+    Underway { progress, peer, asking: Arc::default(), session: Session(session) }
 }
 
 fn questions(may: ServerMay, log: &Arc<Told>) -> Questions {
@@ -149,6 +154,34 @@ fn one_callers_question_is_not_anothers() {
     assert!(Arc::ptr_eq(&named.peer.unwrap(), &two));
     calls.end(&id(3));
     assert!(calls.of_all().is_some());
+}
+
+/// A server may come back to a call that it has answered, and cannot say so where nothing names calls.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_soon_after_a_call_of_another_session_is_nobodys() {
+    let (id, token) = (RequestId::Number, |n: i64| ProgressToken(RequestId::Number(n)));
+    let begin = |calls: &mut Calls, n: i64, session: u64| {
+        calls.begin(token(n), id(n), of_session(session, Some(Arc::new(Yes))));
+    };
+    let is_known = |calls: &Calls| [calls.of_question(None).is_some(), calls.of_all().is_some()];
+    let mut calls = Calls::default();
+    begin(&mut calls, 1, 1);
+    calls.end(&id(1));
+    begin(&mut calls, 2, 1);
+    assert_eq!(is_known(&calls), [true, true], "all calls are of one session");
+    begin(&mut calls, 3, 2);
+    assert_eq!(is_known(&calls), [false, false]);
+    calls.end(&id(3));
+    assert_eq!(is_known(&calls), [false, false], "is it about the call that is over?");
+    assert!(calls.of_question(Some(&id(2))).is_some(), "this one is named");
+    tokio::time::advance(LINGERS).await;
+    assert_eq!(is_known(&calls), [true, true]);
+    for session in 10..1_000 {
+        begin(&mut calls, session, session.unsigned_abs());
+        calls.end(&id(session));
+        tokio::time::advance(LINGERS / 10).await;
+    }
+    assert!(calls.over.len() <= 11, "{} are remembered", calls.over.len());
 }
 
 /// A person who does not answer.

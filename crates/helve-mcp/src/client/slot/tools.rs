@@ -28,12 +28,17 @@ impl Slot {
     }
 
     /// What the pins say of the tools, for a server that has not been started.
-    pub(crate) async fn recall(&self) -> Result<(), ToolError> {
-        if lock(&self.catalog).is_known {
+    pub(crate) async fn recall(self: &Arc<Self>) -> Result<(), ToolError> {
+        if self.is_known() {
             return Ok(());
         }
-        let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
-        let Some(pins) = off_loop(move || store.pins(&name)).await? else { return Ok(()) };
+        let slot = Arc::clone(self);
+        off_loop(move || slot.recall_now()).await
+    }
+
+    /// The same for who may wait for a disk.
+    pub(crate) fn recall_now(&self) -> Result<(), ToolError> {
+        let Some(pins) = self.parts.pins.pins(&self.spec.name)? else { return Ok(()) };
         let looks = pins.iter().filter_map(|pin| {
             let definition = definition::read(&self.spec.name, &pin.definition).ok()?;
             let standing =

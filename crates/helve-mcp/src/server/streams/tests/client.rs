@@ -17,7 +17,7 @@ use tokio::io::{
 };
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, Taken, serve_streams};
+use crate::server::{AtOnce, Card, Host, HostCall, Hosts, Line, Stand, Taken, serve_streams};
 
 /// `say` answers at once with the text that it is given, `later` when it is looked at again, `wait` when it is taken back, `lingers`
 /// when it is let go after that, `asks` when the client has said what its roots are, and `never` never. `quick` is taken together with
@@ -235,7 +235,12 @@ impl Host for Fake {
     }
 
     /// A resource whose content is its address.
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        _client: String,
+        _line: Line,
+    ) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
         Box::pin(async move {
             self.read.fetch_add(1, Ordering::Relaxed);
             let (uri, text) = (uri.to_owned(), Some(uri.to_owned()));

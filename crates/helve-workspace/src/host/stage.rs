@@ -64,6 +64,8 @@ pub(super) struct Staging<'a> {
     pub(super) new_dirs: BTreeMap<Key, Arc<OwnedFd>>,
     /// Files that are written and that the disk may not have yet.
     pub(super) unflushed: Vec<(Key, File)>,
+    /// What something new could not be given of what it stands for.
+    pub(super) lacks: Vec<(Key, String)>,
     /// Every temporary name.
     temps: Vec<Spot>,
 }
@@ -100,6 +102,7 @@ impl<'a> Staging<'a> {
             dirs: BTreeMap::new(),
             new_dirs: BTreeMap::new(),
             unflushed: Vec::new(),
+            lacks: Vec::new(),
             temps: Vec::new(),
         }
     }
@@ -241,6 +244,7 @@ impl<'a> Staging<'a> {
         for part in &content.tail {
             sys.write_all(&file, part).map_err(|error| self.cannot("write", key, error))?;
         }
+        let is_anew = like.is_none();
         if let Some(like) = like {
             attributes::copy(sys, &like, &file).map_err(|error| match error {
                 Errno::PERM => ToolError::failed(format!(
@@ -251,7 +255,11 @@ impl<'a> Staging<'a> {
                 error => self.cannot("write", key, error),
             })?;
         }
-        if let Some(mode) = content.mode {
+        if let (true, Some(mode)) = (is_anew, content.mode) {
+            let given = attributes::bring_back(sys, &file, mode & 0o1777, &content.had);
+            let lacks = given.map_err(|error| self.cannot("write", key, error))?;
+            self.lacks.extend(lacks.into_iter().map(|what| (key.clone(), what)));
+        } else if let Some(mode) = content.mode {
             let set = || rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o1777));
             sys.call("chmod", set).map_err(|error| self.cannot("write", key, error))?;
         }

@@ -241,9 +241,14 @@ impl<'a> Staging<'a> {
         if let Some(base) = &content.base {
             self.copy(base, &file, key)?;
         }
-        for part in &content.tail {
-            sys.write_all(&file, part).map_err(|error| self.cannot("write", key, error))?;
-        }
+        let write = || match like.as_ref().is_some_and(has_holes) {
+            true => {
+                content.tail.iter().try_for_each(|part| sys.write_with_holes(&file, part))?;
+                sys.end_here(&file)
+            }
+            false => content.tail.iter().try_for_each(|part| sys.write_all(&file, part)),
+        };
+        write().map_err(|error| self.cannot("write", key, error))?;
         let is_anew = like.is_none();
         if let Some(like) = like {
             attributes::copy(sys, &like, &file).map_err(|error| match error {
@@ -335,6 +340,11 @@ impl<'a> Staging<'a> {
         said.message.push_str(" Nothing was changed.");
         said
     }
+}
+
+/// Whether a file takes less room than it is long.
+fn has_holes(file: &File) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_blocks * 512 < stat.st_size)
 }
 
 /// The files that only get another name: from where, by where to.

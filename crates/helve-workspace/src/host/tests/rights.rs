@@ -1,4 +1,5 @@
-//! A file that went comes back with what it had, and where that cannot be, nobody may do more with it than before.
+//! A file that went comes back with what it had, and where that cannot be, nobody may do more with it than before. One that is
+//! replaced takes no more room than before.
 
 use helve_core::files::{ACCESS_LIST, Is, Owner, Was};
 use pretty_assertions::assert_eq;
@@ -124,4 +125,31 @@ fn a_file_system_without_attributes_gives_nobody_more_than_before() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
     assert_eq!(there_and_back(&scene, None), Vec::<String>::new());
     assert_eq!(bits(&path).0, 0o664);
+}
+
+#[test]
+fn a_file_with_holes_keeps_them() {
+    const LEN: usize = 8 << 20;
+    let scene = Scene::new();
+    let path = scene.ws().join("a.txt");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(LEN as u64).unwrap();
+    std::os::unix::fs::FileExt::write_at(&file, b"one", 1 << 20).unwrap();
+    let room = || fs::metadata(&path).unwrap().blocks() * 512;
+    let before = room();
+    if before > LEN as u64 / 2 {
+        return;
+    }
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[5 << 20] = b'x';
+    bytes[(2 << 20) - 1] = b'y';
+    for _ in 0..2 {
+        let act = Act::Put(Arc::new(bytes.clone()));
+        commit(&*scene.files(), vec![change("a.txt", act)]).unwrap();
+        assert!(fs::read(&path).unwrap() == bytes);
+        assert!(room() <= before + (256 << 10), "{} became {}", before, room());
+        // It may also end with what is no hole, or be shorter than before.
+        bytes.truncate(LEN - 1);
+        bytes[LEN - 2] = b'z';
+    }
 }

@@ -44,6 +44,8 @@ pub struct Parameter {
     pub ours: Option<&'static str>,
     /// Its schema; none where it is ours.
     pub schema: Option<Value>,
+    /// What is said of it where the schema is ours; none where ours says it.
+    pub said: Option<&'static str>,
     /// Whether it must be there.
     pub required: bool,
 }
@@ -51,7 +53,7 @@ pub struct Parameter {
 impl Parameter {
     /// A parameter that is ours under another name.
     pub fn ours(name: &'static str, ours: &'static str) -> Self {
-        Parameter { name, ours: Some(ours), schema: None, required: false }
+        Parameter { name, ours: Some(ours), schema: None, said: None, required: false }
     }
 
     /// A parameter that has our name.
@@ -61,13 +63,20 @@ impl Parameter {
 
     /// A parameter of the dialect's own, which `adapt` makes ours from.
     pub fn own(name: &'static str, schema: Value) -> Self {
-        Parameter { name, ours: None, schema: Some(schema), required: false }
+        Parameter { name, ours: None, schema: Some(schema), said: None, required: false }
     }
 
     /// It must be there.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
+        self
+    }
+
+    /// Is described in the dialect's own words: ours may speak of parameters that it does not have.
+    #[must_use]
+    pub fn said(mut self, description: &'static str) -> Self {
+        self.said = Some(description);
         self
     }
 
@@ -85,15 +94,9 @@ impl DialectTool {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for parameter in &self.parameters {
-            let own = parameter.schema.clone();
-            let schema = own.or_else(|| {
-                let mut schema = ours.parameters["properties"].get(parameter.ours?)?.clone();
-                if let Some(members) = schema.as_object_mut() {
-                    members.remove(ALIASES);
-                }
-                Some(schema)
-            });
-            let Some(schema) = schema else { continue };
+            let Some(schema) = parameter.schema.clone().or_else(|| self.as_ours(parameter, ours)) else {
+                continue;
+            };
             properties.insert(parameter.name.to_owned(), schema);
             if parameter.required {
                 required.push(Value::from(parameter.name));
@@ -111,6 +114,26 @@ impl DialectTool {
             parameters,
             ..ours.clone()
         }
+    }
+
+    /// The schema of a parameter that is ours. Our name and our aliases of it are aliases there, unless they are names of the
+    /// dialect's own. One whose schema differs has none: what ours means may be of another unit.
+    fn as_ours(&self, parameter: &Parameter, ours: &ToolSpec) -> Option<Value> {
+        let our_name = parameter.ours?;
+        let mut schema = ours.parameters["properties"].get(our_name)?.clone();
+        let members = schema.as_object_mut()?;
+        let aliases = members.remove(ALIASES);
+        let aliases = aliases.iter().flat_map(|all| all.as_array().into_iter().flatten());
+        let is_free = |name: &&str| self.parameters.iter().all(|one| one.name != *name);
+        let aliases: Vec<&str> =
+            [our_name].into_iter().chain(aliases.filter_map(Value::as_str)).filter(is_free).collect();
+        if !aliases.is_empty() {
+            members.insert(ALIASES.to_owned(), json!(aliases));
+        }
+        if let Some(said) = parameter.said {
+            members.insert("description".to_owned(), said.into());
+        }
+        Some(schema)
     }
 
     /// Our arguments for valid arguments of the dialect.
@@ -157,7 +180,7 @@ mod tests {
             tool: "exec",
             description: "Runs it.",
             parameters: vec![
-                Parameter::ours("cmd", "command").required(),
+                Parameter::ours("cmd", "command").required().said("What to run."),
                 Parameter::ours("ms", "timeout").shaped(json!({"type": "integer"})),
                 Parameter::same("unknown_to_us"),
             ],
@@ -175,7 +198,7 @@ mod tests {
             "exec",
             "",
             json!({"properties": {
-                "command": {"type": "string", "minLength": 1, "x-aliases": ["sh"]},
+                "command": {"type": "string", "minLength": 1, "description": "With x.", "x-aliases": ["sh", "ms"]},
                 "timeout": {"type": "integer", "maximum": 600},
             }}),
         );
@@ -185,7 +208,15 @@ mod tests {
             spec.parameters,
             json!({
                 "type": "object",
-                "properties": {"cmd": {"type": "string", "minLength": 1}, "ms": {"type": "integer"}},
+                "properties": {
+                    "cmd": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "What to run.",
+                        "x-aliases": ["command", "sh"],
+                    },
+                    "ms": {"type": "integer"},
+                },
                 "additionalProperties": false,
                 "required": ["cmd"],
             })

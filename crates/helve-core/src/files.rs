@@ -34,7 +34,7 @@ use crate::cancel::Cancel;
 use crate::error::{ErrorKind, ToolError};
 use crate::lane::BoxFuture;
 
-pub use attributes::{ACCESS_LIST, Attributes, DEFAULT_LIST, OF_USERS};
+pub use attributes::{ACCESS_LIST, Attributes, DEFAULT_LIST, OF_USERS, Owner};
 pub use page::{Encoding, Endings, Page, PageEnd, PageRequest, PageStart, Shape};
 pub use seek::{
     CaseMode, FileHits, HitLine, Kinds, ListRequest, Listed, SearchMode, SearchRequest, Searched,
@@ -136,6 +136,10 @@ pub enum Act {
         content: Vec<u8>,
         /// The permission bits; those that let a file act for its owner are left out.
         mode: u32,
+        /// The extended attributes that it gets if no file is there.
+        attributes: Attributes,
+        /// Whose it is then, if it is said.
+        owner: Option<Owner>,
     },
     /// The file is longer by these bytes; it is made if it is not there.
     Append(Vec<u8>),
@@ -212,6 +216,10 @@ pub trait UndoSink: Send + Sync {
     fn second_name(&self, _path: &str, _of: &str, _inode: u64) {}
     /// After [`UndoSink::before`]: what will be at a path is a second name of the file at another path.
     fn will_be_second_name(&self, _path: &str, _of: &str) {}
+    /// After [`UndoSink::before`]: whose what is at a path is, where it goes.
+    fn owned(&self, _path: &str, _owner: Owner) {}
+    /// What was made anew at a path could not be given this of what it stands for. Told before [`UndoSink::done`].
+    fn lacks(&self, _path: &str, _what: &str) {}
     /// All paths of this commit were told: make them durable. An error stops the commit.
     fn ready(&self) -> Result<(), ToolError>;
     /// The commit happened, or nothing of it did. Not called where part of it happened and could not be taken back.

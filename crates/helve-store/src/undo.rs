@@ -27,7 +27,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use helve_core::files::Attributes;
+use helve_core::files::{Attributes, Owner};
 use serde::{Deserialize, Serialize};
 
 pub use gc::UndoGcReport;
@@ -110,6 +110,9 @@ pub struct UndoChange {
     /// The number of that file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was_inode: Option<u64>,
+    /// Whose what was there was, where it went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was_owner: Option<Owner>,
     /// Whether it is a file of its own afterwards, though it may hold what it held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub apart: bool,
@@ -132,6 +135,7 @@ impl UndoChange {
             same_as: None,
             was_same_as: None,
             was_inode: None,
+            was_owner: None,
             apart: false,
             disturbed: false,
             was_kept: false,

@@ -4,7 +4,7 @@
 //! come back from its text as they were is left to be changed as bytes.
 
 use encoding_rs::Encoding;
-use helve_core::files::{Files, PageRequest, PageStart, Shape};
+use helve_core::files::{Endings, Files, PageRequest, PageStart, Shape};
 use helve_core::{ErrorKind, ToolError};
 
 /// Whether most of what is not ASCII is UTF-8. A few wrong bytes among it are left as they are.
@@ -26,10 +26,16 @@ pub(crate) fn looks_like_utf8(bytes: &[u8]) -> bool {
 
 /// The encoding that `read_file` shows the file in, if it is none that ASCII tools understand anyway.
 pub(crate) async fn encoding_of(files: &dyn Files, path: &str) -> Option<&'static Encoding> {
+    form_of(files, path).await.map(|(encoding, _)| encoding)
+}
+
+/// The same, and how the file's first line ends.
+pub(crate) async fn form_of(files: &dyn Files, path: &str) -> Option<(&'static Encoding, Endings)> {
     let start = PageStart::Line { line: 1, cursor: 0 };
     let request = PageRequest { path: path.to_owned(), start, max_lines: 1, max_bytes: 1024 };
-    match files.page(&request).await.ok()?.shape {
-        Shape::Text(found) => Encoding::for_label(found.name.as_bytes()),
+    let page = files.page(&request).await.ok()?;
+    match page.shape {
+        Shape::Text(found) => Some((Encoding::for_label(found.name.as_bytes())?, page.endings)),
         Shape::Binary { .. } => None,
     }
 }

@@ -32,6 +32,15 @@ pub fn dialect(name: &str) -> Option<Dialect> {
     Some(Dialect { name, tools })
 }
 
+/// What is said of the text to replace where there is one replacement a call.
+const OLD_TEXT: &str = "The text to replace. It must be in the file exactly once.";
+/// Of what stands there afterwards.
+const NEW_TEXT: &str = "What stands there afterwards; \"\" deletes it.";
+/// Of a replacement of all places.
+const EVERYWHERE: &str = "Replace it everywhere.";
+/// Of a pattern that is never a plain text.
+const PATTERN: &str = "What to look for: a regular expression without look-around and back-references.";
+
 type Args = Map<String, Value>;
 
 /// Nothing to adapt.

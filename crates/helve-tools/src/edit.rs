@@ -324,6 +324,10 @@ fn climb(file: &[u8], old: &str, all: bool, cancel: &Cancel) -> Result<Climbed, 
         torn = torn.or(found.torn);
         match found.count {
             0 => continue,
+            1 if let (false, Some(met)) = (all, found.met) => {
+                let lines = found.hits.iter().map(|hit| hit.line).chain([met]).collect();
+                return Err(Reason::Ambiguous { count: 2, level, lines });
+            }
             1 => return Ok((Some((level, found.hits)), None)),
             count if all && count > MAX_HITS => return Err(Reason::TooMany { count }),
             _ if all => return Ok((Some((level, found.hits)), None)),

@@ -112,6 +112,7 @@ impl TypedTool for Glob {
             let message = "The pattern is empty.";
             return Err(ToolError::new(ErrorKind::InvalidParams, message).hint("Use * to find every file."));
         }
+        paths::check_below(&globs)?;
         let directories_only = globs.iter().all(|glob| glob.ends_with('/'));
         let kinds = match args.kind {
             Kind::Files if directories_only => Kinds::Directories,
@@ -143,6 +144,9 @@ impl TypedTool for Glob {
             let none =
                 if request.after.is_some() { "No more files." } else { "No files found matching pattern" };
             lines.push(none.to_owned());
+            if request.globs.iter().any(|glob| glob.starts_with('/')) {
+                lines.push("\n[A pattern that begins with / begins at the directory that is searched, not at the root of the machine]".to_owned());
+            }
             if request.obey_ignore && request.after.is_none() {
                 let all = WalkRequest { obey_ignore: false, limit: 1, stat: false, ..request.clone() };
                 // What is ignored may be most of the tree, and a hint is not worth a long wait.

@@ -148,6 +148,8 @@ impl TypedTool for Grep {
             (None, Case::Smart) => CaseMode::Smart,
             (Some(false), _) | (None, Case::Sensitive) => CaseMode::Sensitive,
         };
+        let globs = args.glob.map(OneOrMore::split).unwrap_or_default();
+        paths::check_below(&globs)?;
         let request = SearchRequest {
             path: args.path,
             pattern: args.pattern,
@@ -155,7 +157,7 @@ impl TypedTool for Grep {
             case,
             word: args.word,
             multiline: args.multiline,
-            globs: args.glob.map(OneOrMore::split).unwrap_or_default(),
+            globs,
             types: args.types.map(OneOrMore::split).unwrap_or_default(),
             hidden: args.hidden,
             obey_ignore: !args.ignored,

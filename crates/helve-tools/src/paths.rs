@@ -2,6 +2,7 @@
 
 use helve_core::files::{FileEntry, FileKind, Files, ListRequest};
 pub(crate) use helve_core::harmless::shown;
+use helve_core::{ErrorKind, ToolError};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,6 +51,18 @@ impl OneOrMore {
         parts.retain(|part| !part.trim().is_empty());
         parts
     }
+}
+
+/// Refuses a glob with a part `..`: no path below the directory that is searched has one.
+pub(crate) fn check_below(globs: &[String]) -> Result<(), ToolError> {
+    let leads_up = |glob: &&String| !glob.starts_with('!') && glob.split('/').any(|part| part == "..");
+    let Some(glob) = globs.iter().find(leads_up) else { return Ok(()) };
+    let message = format!(
+        "The pattern '{}' has a part '..', and only what is below the directory is searched.",
+        shown(glob)
+    );
+    Err(ToolError::new(ErrorKind::InvalidParams, message)
+        .hint("Name the directory in path, and in the pattern what is below it. Nothing outside the workspace is found."))
 }
 
 /// The workspace, where the call names no directory.

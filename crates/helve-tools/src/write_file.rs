@@ -247,7 +247,7 @@ fn exists(error: ToolError, path: &str) -> ToolError {
 
 async fn append(args: Args, files: &dyn Files, max: u64) -> Result<Output, ToolError> {
     let Args { path, content, at, .. } = args;
-    let (bytes, encoding) = form::fitting(files, &path, content, max).await?;
+    let (bytes, notes) = form::fitting(files, &path, content, max).await?;
     let guarded = form::is_read_only(files, &path).await;
     let added = bytes.len() as u64;
     let mut tries = Tries::default();
@@ -282,9 +282,7 @@ async fn append(args: Args, files: &dyn Files, max: u64) -> Result<Output, ToolE
     };
     let mut text =
         format!("Successfully wrote {added} bytes to {name} (appended, {} bytes now)", facts.total_bytes);
-    if let Some(encoding) = encoding {
-        text.push_str(&format!("\nThe text was written in {}, as the file is.", encoding.name()));
-    }
+    text.push_str(&notes);
     text.push_str(&guarded);
     Ok(Output::text(text).with_details(crate::details(&facts)))
 }

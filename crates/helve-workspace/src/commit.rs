@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helve_core::ToolError;
-use helve_core::files::{Attributes, Changed, ContentId, Is, SeenFiles};
+use helve_core::files::{Attributes, Changed, ContentId, Is, Owner, SeenFiles};
 
 pub(crate) use digest::Digest;
 pub(crate) use plan::{Judge, plan};
@@ -118,6 +118,15 @@ pub(crate) struct Content {
     pub(crate) like: Option<Key>,
     /// The mode that it has instead.
     pub(crate) mode: Option<u32>,
+    /// Of whom nothing is there that it takes on: what it had before it went.
+    pub(crate) had: Rest,
+}
+
+/// What a file has besides its content and its bits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rest {
+    pub(crate) attributes: Attributes,
+    pub(crate) owner: Option<Owner>,
 }
 
 /// One path of a plan.

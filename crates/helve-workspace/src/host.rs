@@ -54,6 +54,7 @@ use crate::rules::Rules;
 use crate::source::Watched;
 pub(crate) use janitor::{Hidden, is_temporary};
 
+use attributes::{attributes_of, owner_of};
 use janitor::Janitor;
 use recall::Recall;
 use stage::Staging;
@@ -305,11 +306,7 @@ impl Handle {
                 true => Err(refuse::cancelled()),
                 false => apply::apply(&mut staging),
             });
-            if let Some(undo) = &self.scope.undo
-                && !staging.stuck
-            {
-                undo.done(outcome.is_ok());
-            }
+            self.tell(&staging, outcome.is_ok());
             outcome?;
         }
         if let Some(seen) = &self.scope.seen {
@@ -391,16 +388,27 @@ impl Handle {
                         rustix::fs::fstat(&file).map_err(|error| refuse::system("read", &shown, error))?;
                     let (id, len, mode) = (&original.id, original.len, stat.st_mode & 0o7777);
                     let content = &mut Watched { reader: &file, cancel: &self.scope.cancel }.take(len);
-                    undo.before(
-                        &shown,
-                        Was::File { id, content, len, mode, attributes: Attributes::NONE },
-                        &will_be,
-                    )?;
+                    // What stays keeps them itself.
+                    let goes = matches!(will_be, Is::Absent);
+                    let attributes = if goes { attributes_of(&file, &shown)? } else { Attributes::NONE };
+                    undo.before(&shown, Was::File { id, content, len, mode, attributes }, &will_be)?;
+                    if goes {
+                        undo.owned(&shown, owner_of(&stat));
+                    }
                     world.check(key, &file)?;
                 }
             }
         }
         undo.ready()
+    }
+
+    /// Tells the call's undo record what came of a commit.
+    fn tell(&self, staging: &Staging<'_>, happened: bool) {
+        let Some(undo) = self.scope.undo.as_ref().filter(|_| !staging.stuck) else { return };
+        for (key, what) in staging.lacks.iter().filter(|_| happened) {
+            undo.lacks(&self.host.shown(key), what);
+        }
+        undo.done(happened);
     }
 
     fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>) {

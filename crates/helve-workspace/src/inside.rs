@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helve_core::files::{
-    Act, Attributes, Change, Changed, ContentId, FileContent, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, Is, ListRequest, Listed, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
-    WalkRequest, Walked, Was,
+    Act, Change, Changed, ContentId, FileContent, FileStat, Files, FilesBridge, FilesPlace, FilesScope, Is,
+    ListRequest, Listed, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked,
+    Was,
 };
 use helve_core::{BoxFuture, Cancel, ErrorKind, Exit, ShellBackend, ShellJob, ToolError, Work};
 
@@ -332,10 +332,10 @@ fn keep(
         let was = match had {
             Had::Absent => Was::Absent,
             Had::Directory => Was::Directory,
-            Had::File { len, mode, .. } => {
+            Had::File { len, mode, attributes, .. } => {
                 // What the helper says is not enough: by a wrong hash an undo would put back something else.
                 id = commit::id_of(bytes);
-                Was::File { id: &id, content: &mut bytes, len, mode, attributes: Attributes::NONE }
+                Was::File { id: &id, content: &mut bytes, len, mode, attributes }
             }
         };
         undo.before(&path, was, &will_be)

@@ -52,6 +52,15 @@ pub(crate) fn page(
     read(source, path, stat, request, &Cancel::never(), &mut Known::default())
 }
 
+/// The encoding that text is read in, by all its bytes or those that it begins with; none where that is UTF-8 or UTF-16, or
+/// where they are no text.
+pub(crate) fn old_encoding(head: &[u8]) -> Option<&'static str> {
+    match detect::detect(&head) {
+        Ok(Found::Text(Text { coding: found @ coding::Coding::Other(_), .. })) => Some(found.name()),
+        _ => None,
+    }
+}
+
 /// Whether a page shows all of a file.
 pub(crate) fn shows_all(page: &Page, request: &PageRequest) -> bool {
     let from_its_start = !matches!(request.start, PageStart::Line { cursor: 1.., .. });

@@ -91,14 +91,54 @@ fn a_dialect_declares_what_it_has_and_leaves_the_rest_as_it_is() {
     }
 }
 
+/// Every description in a schema.
+fn descriptions<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+    match schema {
+        Value::Object(members) => {
+            found.extend(members.get("description").and_then(Value::as_str));
+            members.values().for_each(|value| descriptions(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| descriptions(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_description_names_a_parameter_that_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = runtime(dir.path(), "helve");
+    for name in helve::DIALECTS {
+        let Some(table) = helve::dialect(name) else { continue };
+        let runtime = runtime(dir.path(), name);
+        for tool in &table.tools {
+            let ours = own.specs().find(|spec| spec.name == tool.tool).unwrap();
+            let spec = runtime.specs().find(|spec| spec.name == tool.name).unwrap();
+            let mut said = vec![spec.description.as_str()];
+            descriptions(&spec.parameters, &mut said);
+            let absent = ours.parameters["properties"].as_object().unwrap().keys();
+            for absent in absent.filter(|ours| tool.parameters.iter().all(|one| one.name != **ours)) {
+                let is_code = absent.contains(|letter: char| letter.is_uppercase() || letter == '_');
+                let names = |text: &&&str| {
+                    let text = text.to_lowercase();
+                    let absent = absent.to_lowercase();
+                    let phrases =
+                        ["with {}", "instead of {}", "as {} says"].map(|one| one.replace("{}", &absent));
+                    (is_code && text.contains(&absent)) || phrases.iter().any(|one| text.contains(one))
+                };
+                assert_eq!(said.iter().find(names), None, "{name}: {} has no {absent}", tool.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn mistakes_are_told_in_the_names_of_the_dialect() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = runtime(dir.path(), "claude");
-    let error = runtime.arguments("Edit", json!({"path": "x", "old_string": "a"}).into()).unwrap_err();
+    let error = runtime.arguments("Edit", json!({"where": "x", "old_string": "a"}).into()).unwrap_err();
     let told: Vec<(&str, &str)> =
         error.problems.iter().map(|problem| (&*problem.pointer, &*problem.expected)).collect();
-    assert_eq!(told[0].0, "/path", "{error}");
+    assert_eq!(told[0].0, "/where", "{error}");
     assert!(told[0].1.contains("file_path, old_string, new_string, replace_all"), "{error}");
     assert!(told.iter().any(|(pointer, _)| *pointer == "/file_path"), "{error}");
     assert!(told.iter().any(|(pointer, _)| *pointer == "/new_string"), "{error}");

@@ -21,6 +21,15 @@ pub const OF_USERS: &str = "user.";
 /// What attributes begin with that an overlay keeps for itself.
 const OF_OVERLAYS: &str = "user.overlay.";
 
+/// Whose a file or a directory is, by numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The user.
+    pub user: u32,
+    /// The group.
+    pub group: u32,
+}
+
 /// Names and values. Most files have none, and then this is one word.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Attributes(Option<Arc<BTreeMap<String, Vec<u8>>>>);

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attributes, ContentId};
+use super::{Attributes, ContentId, Owner};
 use crate::error::ToolError;
 
 /// What was at a path before a commit.
@@ -38,7 +38,7 @@ pub enum Was<'a> {
         len: u64,
         /// Its permission bits.
         mode: u32,
-        /// Its extended attributes; none where a file tool changes it, which leaves them as they are.
+        /// Its extended attributes; none where a file tool changes its content, which leaves them as they are.
         attributes: Attributes,
     },
 }
@@ -107,6 +107,8 @@ pub struct Turn {
     pub to: Is,
     /// The time of its content afterwards, for a file.
     pub modified: Option<SystemTime>,
+    /// Whose it is where it is made anew, as far as this process may give it away; the workspace's owner's if none is said.
+    pub owner: Option<Owner>,
     /// What is to be said of other names of its file.
     pub names: Names,
 }

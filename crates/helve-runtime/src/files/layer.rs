@@ -260,6 +260,7 @@ fn changes(read: &LayerRead) -> Vec<UndoChange> {
         same_as: change.same_as.clone(),
         was_same_as: change.was_same_as.clone(),
         was_inode: None,
+        was_owner: None,
         apart: change.apart,
         disturbed: change.disturbed,
         was_kept: change.was_kept,
@@ -283,6 +284,7 @@ pub(super) fn forwards(record: &UndoRecord, undo: &Undo) -> Result<Turns, ToolEr
         from: is_of(&change.was),
         to: is_of(&change.is),
         modified: change.modified_ns.map(|ns| UNIX_EPOCH + Duration::from_nanos(ns)),
+        owner: None,
         names: Names {
             same_as: change.same_as.clone(),
             inode: None,

@@ -96,7 +96,8 @@ impl PutBack {
             // So that the undo can be undone.
             let was_same_as = change.same_as.clone().filter(|other| !changed.contains(other.as_str()));
             let names = Names { same_as, inode, was_same_as, apart };
-            turns.push(Turn { path: path.clone(), from: now, to, modified: None, names });
+            let owner = change.was_owner;
+            turns.push(Turn { path: path.clone(), from: now, to, modified: None, owner, names });
         }
         self.check(&plan)?;
         let contents = Arc::new(Store(self.undo.clone()));
@@ -203,8 +204,11 @@ impl PutBack {
             // Only what a command did in a layer has links, and that is turned back as a whole.
             (FileState::Link { .. }, _) => plan.left.push(path.clone()),
             (FileState::File { dropped: true, .. }, _) => plan.lost.push(path.clone()),
-            (FileState::File { id, mode, .. }, _) => match kept_sound(&self.undo, id, max) {
-                Ok(Some(content)) => plan.restore.push(act(Act::Restore { content, mode: *mode })),
+            (FileState::File { id, mode, attributes, .. }, _) => match kept_sound(&self.undo, id, max) {
+                Ok(Some(content)) => {
+                    let (attributes, owner) = (attributes.clone(), change.was_owner);
+                    plan.restore.push(act(Act::Restore { content, mode: *mode, attributes, owner }));
+                }
                 Ok(None) => plan.lost.push(path.clone()),
                 Err(_) => plan.damaged.push(path.clone()),
             },

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use helve_core::files::{ContentId, Is, UndoSink, Was};
+use helve_core::files::{ContentId, Is, Owner, UndoSink, Was};
+use helve_core::harmless::shown;
 use helve_core::{ErrorKind, ToolError};
 use helve_store::{Begun, FileState, StoreError, Undo, UndoChange, UndoRecord};
 use serde::Serialize;
@@ -108,6 +109,8 @@ struct State {
     ahead: BTreeMap<String, bool>,
     /// Paths whose content was too large to be kept.
     dropped: Vec<String>,
+    /// Paths that were put back without something that they had, and without what.
+    lacking: Vec<(String, String)>,
     /// How much was kept, and how many paths were dropped, of changes that happened.
     settled: (u64, usize),
     /// What went wrong after the changes were made.
@@ -141,6 +144,14 @@ impl CallUndo {
             let paths = listed(&state.dropped);
             notes
                 .push(format!("the former content was too large to be kept and cannot be put back: {paths}"));
+        }
+        if !state.lacking.is_empty() {
+            let all: Vec<String> =
+                state.lacking.iter().map(|(path, what)| format!("{} ({what})", shown(path))).collect();
+            notes.push(format!(
+                "not all that files had could be given back, so access to them may be narrower: {}",
+                all.join(", ")
+            ));
         }
         notes.extend(state.trouble.clone());
         notes
@@ -234,6 +245,19 @@ impl UndoSink for CallUndo {
             change.was_same_as = Some(of.to_owned());
             change.was_inode = Some(inode);
         }
+    }
+
+    fn owned(&self, path: &str, owner: Owner) {
+        let mut state = self.state();
+        if !state.done.contains_key(path)
+            && let Some(change) = state.coming.get_mut(path)
+        {
+            change.was_owner = Some(owner);
+        }
+    }
+
+    fn lacks(&self, path: &str, what: &str) {
+        self.state().lacking.push((path.to_owned(), what.to_owned()));
     }
 
     fn will_be_second_name(&self, path: &str, of: &str) {

@@ -4,7 +4,7 @@ use helve_core::DialectTool;
 use helve_core::dialect::Parameter;
 use serde_json::json;
 
-use super::{Args, as_it_is, edits, search_mode, seconds};
+use super::{Args, EVERYWHERE, NEW_TEXT, OLD_TEXT, PATTERN, as_it_is, edits, search_mode, seconds};
 
 pub(super) fn tools() -> Vec<DialectTool> {
     vec![
@@ -37,9 +37,9 @@ pub(super) fn tools() -> Vec<DialectTool> {
                           from the file without line numbers.",
             parameters: vec![
                 Parameter::ours("file_path", "path").required(),
-                Parameter::ours("old_string", "oldText").required(),
-                Parameter::ours("new_string", "newText").required(),
-                Parameter::same("replace_all"),
+                Parameter::ours("old_string", "oldText").required().said(OLD_TEXT),
+                Parameter::ours("new_string", "newText").required().said(NEW_TEXT),
+                Parameter::same("replace_all").said(EVERYWHERE),
             ],
             adapt: as_it_is,
         },
@@ -89,7 +89,7 @@ pub(super) fn tools() -> Vec<DialectTool> {
             description: "Searches the content of files with a regular expression. output_mode says whether matching lines, \
                           files or counts are given.",
             parameters: vec![
-                Parameter::same("pattern").required(),
+                Parameter::same("pattern").required().said(PATTERN),
                 Parameter::same("path"),
                 Parameter::same("glob"),
                 Parameter::same("type"),
@@ -101,8 +101,8 @@ pub(super) fn tools() -> Vec<DialectTool> {
                 })),
                 Parameter::ours("-i", "ignore_case"),
                 Parameter::ours("-n", "line_numbers"),
-                Parameter::ours("-A", "after"),
-                Parameter::ours("-B", "before"),
+                Parameter::ours("-A", "after").said("Lines to show after each match, if not as many as -C says."),
+                Parameter::ours("-B", "before").said("Lines to show before each match, if not as many as -C says."),
                 Parameter::ours("-C", "context"),
                 Parameter::same("multiline"),
                 Parameter::ours("head_limit", "limit"),

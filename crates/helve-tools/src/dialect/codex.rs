@@ -4,7 +4,7 @@ use helve_core::DialectTool;
 use helve_core::dialect::Parameter;
 use serde_json::{Value, json};
 
-use super::{Args, as_it_is, seconds};
+use super::{Args, PATTERN, as_it_is, seconds};
 
 pub(super) fn tools() -> Vec<DialectTool> {
     vec![
@@ -76,7 +76,7 @@ pub(super) fn tools() -> Vec<DialectTool> {
             tool: "grep",
             description: "Finds files whose content matches a regular expression.",
             parameters: vec![
-                Parameter::same("pattern").required(),
+                Parameter::same("pattern").required().said(PATTERN),
                 Parameter::ours("include", "glob"),
                 Parameter::same("path"),
                 Parameter::same("limit"),

@@ -4,7 +4,7 @@ use helve_core::DialectTool;
 use helve_core::dialect::Parameter;
 use serde_json::json;
 
-use super::{Args, as_it_is, search_mode};
+use super::{Args, EVERYWHERE, NEW_TEXT, OLD_TEXT, PATTERN, as_it_is, search_mode};
 
 pub(super) fn tools() -> Vec<DialectTool> {
     vec![
@@ -45,9 +45,9 @@ pub(super) fn tools() -> Vec<DialectTool> {
             description: "Replaces a text in a file. old_string must be in it exactly once, unless replace_all is true.",
             parameters: vec![
                 Parameter::same("path").required(),
-                Parameter::ours("old_string", "oldText").required(),
-                Parameter::ours("new_string", "newText").required(),
-                Parameter::same("replace_all"),
+                Parameter::ours("old_string", "oldText").required().said(OLD_TEXT),
+                Parameter::ours("new_string", "newText").required().said(NEW_TEXT),
+                Parameter::same("replace_all").said(EVERYWHERE),
             ],
             adapt: as_it_is,
         },
@@ -86,7 +86,7 @@ pub(super) fn tools() -> Vec<DialectTool> {
             tool: "grep",
             description: "Searches the content of files with a regular expression.",
             parameters: vec![
-                Parameter::same("pattern").required(),
+                Parameter::same("pattern").required().said(PATTERN),
                 Parameter::same("path"),
                 Parameter::same("glob"),
                 Parameter::ours("type_filter", "type"),

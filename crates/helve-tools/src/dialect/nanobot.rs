@@ -5,7 +5,7 @@ use helve_core::DialectTool;
 use helve_core::dialect::Parameter;
 use serde_json::{Value, json};
 
-use super::{Args, as_it_is, search_mode};
+use super::{Args, EVERYWHERE, NEW_TEXT, OLD_TEXT, as_it_is, search_mode};
 
 /// How deep a recursive listing goes.
 const DEEP: u64 = 64;
@@ -49,9 +49,9 @@ pub(super) fn tools() -> Vec<DialectTool> {
             description: "Replaces a text in a file. old_text must be in it exactly once, unless replace_all is true.",
             parameters: vec![
                 Parameter::same("path").required(),
-                Parameter::ours("old_text", "oldText").required(),
-                Parameter::ours("new_text", "newText").required(),
-                Parameter::same("replace_all"),
+                Parameter::ours("old_text", "oldText").required().said(OLD_TEXT),
+                Parameter::ours("new_text", "newText").required().said(NEW_TEXT),
+                Parameter::same("replace_all").said(EVERYWHERE),
             ],
             adapt: as_it_is,
         },
@@ -117,7 +117,7 @@ pub(super) fn tools() -> Vec<DialectTool> {
             tool: "grep",
             description: "Searches the content of files with a regular expression, or with a plain text if fixed_strings is true.",
             parameters: vec![
-                Parameter::same("pattern").required(),
+                Parameter::same("pattern").required().said("What to look for: a regular expression without look-around and back-references, or with fixed_strings a plain text."),
                 Parameter::same("path"),
                 Parameter::same("glob"),
                 Parameter::same("type"),
@@ -128,8 +128,8 @@ pub(super) fn tools() -> Vec<DialectTool> {
                     "enum": ["content", "files_with_matches", "count"],
                     "description": "content gives lines, files_with_matches paths, count how many lines match in each file.",
                 })),
-                Parameter::ours("context_before", "before"),
-                Parameter::ours("context_after", "after"),
+                Parameter::ours("context_before", "before").said("Lines to show before each match."),
+                Parameter::ours("context_after", "after").said("Lines to show after each match."),
                 Parameter::ours("head_limit", "limit"),
                 Parameter::ours("offset", "skip"),
             ],

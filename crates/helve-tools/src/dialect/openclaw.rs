@@ -32,7 +32,12 @@ pub(super) fn tools() -> Vec<DialectTool> {
             name: "edit",
             tool: "edit_file",
             description: "Replaces texts in a file, all of them or none. Each oldText must be in the file exactly once.",
-            parameters: vec![Parameter::same("path").required(), Parameter::same("edits").required()],
+            parameters: vec![
+                Parameter::same("path").required(),
+                Parameter::same("edits"),
+                Parameter::same("oldText"),
+                Parameter::same("newText"),
+            ],
             adapt: as_it_is,
         },
         DialectTool {

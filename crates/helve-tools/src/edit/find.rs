@@ -90,6 +90,8 @@ pub(crate) struct Found {
     pub(crate) hits: Vec<Hit>,
     /// How many there are, without overlap.
     pub(crate) count: usize,
+    /// The line of a second place that overlaps with the only other one.
+    pub(crate) met: Option<usize>,
     /// The line of a place that starts or ends inside a character.
     pub(crate) torn: Option<usize>,
     end: usize,
@@ -121,6 +123,11 @@ pub(crate) fn exact(file: &[u8], text: &str) -> Option<Found> {
         line += ends(&file[counted..start]);
         counted = start;
         found.add(start..end, line);
+    }
+    if let (1, Some(hit)) = (found.count, found.hits.first()) {
+        let behind = hit.span.start + 1;
+        let second = memmem::find(&file[behind..], text.as_bytes()).map(|at| behind + at);
+        found.met = second.map(|second| hit.line + ends(&file[hit.span.start..second]));
     }
     Some(found)
 }
@@ -160,6 +167,11 @@ fn within_lines(file: &[u8], needle: &Needle<'_>) -> Found {
         }
         if places.is_empty() {
             continue;
+        }
+        if let [start, _] = places[..]
+            && folded.get(start + 1..).is_some_and(|rest| memmem::find(rest, text).is_some())
+        {
+            found.met = found.met.or(Some(number));
         }
         for pair in unfold(line.text(file), needle.how, &places).chunks_exact(2) {
             match pair {
@@ -265,7 +277,12 @@ fn over_lines(file: &[u8], needle: &Needle<'_>) -> Found {
             && needle.starts_line(text, &folded)
         {
             match span(file, needle, first, line, &folded) {
-                Some(span) if span.start < found.end => {}
+                Some(span) if span.start < found.end => {
+                    let asks = found.count == 1 && found.met.is_none();
+                    if asks && (needle.how < Fold::Indent || patience.fits(file, needle, &recent)) {
+                        found.met = Some(number);
+                    }
+                }
                 Some(span) => {
                     if needle.how < Fold::Indent || patience.fits(file, needle, &recent) {
                         found.add(span, number);

@@ -52,6 +52,27 @@ fn the_ladder() {
 }
 
 #[test]
+fn places_that_overlap_are_several_places() {
+    use Level::*;
+    for (file, old, level, lines) in [
+        ("{\n}\n}\n}\n", "}\n}\n", Exact, [2, 3]),
+        ("aaa", "aa", Exact, [1, 1]),
+        ("\u{e9}\u{e9}\u{e9}", "\u{e9}\u{e9}", Exact, [1, 1]),
+        ("x\r\ny\r\ny\r\ny\r\n", "y\ny\n", LineEndings, [2, 3]),
+        ("{\n} \n}\n} \n", "}\n}\n", TrailingSpace, [2, 3]),
+        ("\u{201c}\u{201c}\u{201c}", "\"\"", Unicode, [1, 1]),
+        ("  if x\n  if x\n  if x\n", "if x\nif x", Indentation, [1, 2]),
+    ] {
+        let told = Reason::Ambiguous { count: 2, level, lines: lines.to_vec() };
+        assert_eq!(one(file, old, "new"), Err(told), "{file:?} {old:?}");
+    }
+    // All of them are those that can all be replaced.
+    let every = [Edit { all: true, ..edit("aa", "b") }];
+    assert_eq!(apply(b"aaa", &every, MOST).unwrap().bytes, b"ba");
+    assert_eq!(one("}\n}\n", "}\n}\n", "").unwrap().0, "");
+}
+
+#[test]
 fn what_does_not_fit_is_told_apart() {
     assert_eq!(one("a", "", "x"), Err(Reason::Empty));
     assert_eq!(one("a", "\u{feff}", "x"), Err(Reason::Empty));
@@ -73,7 +94,12 @@ fn naive(file: &str, edits: &[Edit]) -> Option<String> {
             spans.push(span);
             continue;
         }
-        if starts.is_empty() || (starts.len() > 1 && !edit.all) {
+        let overlaps = || {
+            (1..edit.old.len()).any(|by| {
+                starts.iter().any(|at| file.get(at + by..).is_some_and(|rest| rest.starts_with(&edit.old)))
+            })
+        };
+        if starts.is_empty() || (!edit.all && (starts.len() > 1 || overlaps())) {
             return None;
         }
         spans.extend(starts.iter().map(|at| (*at, at + edit.old.len(), edit.new.as_str())));

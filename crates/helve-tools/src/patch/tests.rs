@@ -107,6 +107,8 @@ fn a_diff_says_how_a_file_ends_and_which_endings_it_has() {
         ("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n-a\r\n+a\n b\r\n", "a\nb\r\n"),
         ("a\r\nb\r\n", "@@ -1,2 +1,3 @@\n a\n+x\n b\n", "a\r\nx\r\nb\r\n"),
         ("a\r\nb\r\n", "@@ -1,1 +1,2 @@\r\n a\r\n+x\r\n", "a\r\nx\r\nb\r\n"),
+        // One hunk shows how its lines end, so the other one does too.
+        ("a\r\nb\r\nc\n", "@@ -1 +1 @@\n-a\r\n+A\r\n@@ -2,0 +3,1 @@\n+x\n", "A\r\nb\r\nx\nc\n"),
         ("x\ry\nb\n", "@@ -1,2 +1,2 @@\n x\ry\n-b\n+c\n", "x\ry\nc\n"),
     ];
     for (before, body, after) in cases {

@@ -68,6 +68,9 @@ struct Reader<'l, 'p> {
     notes: Vec<String>,
 }
 
+/// The lines of a hunk with their marks, and whether each has an ending.
+type Body<'p> = Vec<(&'p str, bool)>;
+
 /// What the lines before the hunks say of a file.
 #[derive(Default)]
 struct Facts {
@@ -124,6 +127,10 @@ impl<'p> Reader<'_, 'p> {
             }
             hunks.push(self.hunk()?);
         }
+        // Where one line of a file shows how it ends, all of them do.
+        let shows_cr =
+            !self.strip_cr && hunks.iter().flat_map(|(_, body)| body).any(|(text, _)| text.ends_with('\r'));
+        let hunks = hunks.into_iter().map(|(hunk, body)| filled(hunk, body, shows_cr)).collect();
         self.section(facts, hunks).map(Some)
     }
 
@@ -231,7 +238,8 @@ impl<'p> Reader<'_, 'p> {
         Ok(section(path, Deed::Update { to, replaces: false, hunks }))
     }
 
-    fn hunk(&mut self) -> Result<Hunk<'p>, BadPatch> {
+    /// The header of a hunk, and what stands below it.
+    fn hunk(&mut self) -> Result<(Hunk<'p>, Body<'p>), BadPatch> {
         let head = self.peek(0).unwrap_or_default();
         let mut hunk = Hunk { line: self.number(), ..Hunk::default() };
         let range = range(head);
@@ -247,35 +255,15 @@ impl<'p> Reader<'_, 'p> {
             }
         }
         let body = self.body(range)?;
-        let shows_cr = !self.strip_cr && body.iter().any(|(text, _)| text.ends_with('\r'));
-        for (text, ends) in body {
-            let (kind, text) = match text.as_bytes().first() {
-                Some(b'+') => (Kind::Add, &text[1..]),
-                Some(b'-') => (Kind::Remove, &text[1..]),
-                Some(b' ') => (Kind::Keep, &text[1..]),
-                _ => (Kind::Keep, text),
-            };
-            let bare = text.strip_suffix('\r').unwrap_or(text);
-            let (text, ending) = match (ends, shows_cr) {
-                // A carriage return at the end of a file is no line's ending.
-                (false, true) => (text, Ending::Missing),
-                (false, false) => (bare, Ending::Missing),
-                (true, false) => (bare, Ending::Beside),
-                (true, true) if bare.len() < text.len() => (bare, Ending::CrLf),
-                (true, true) => (text, Ending::Lf),
-            };
-            hunk.at_end |= ending == Ending::Missing;
-            hunk.lines.push(Line { kind, text, ending });
-        }
-        if hunk.lines.is_empty() {
+        if body.is_empty() {
             return Err(BadPatch::at(hunk.line, "the hunk does not contain any lines."));
         }
-        Ok(hunk)
+        Ok((hunk, body))
     }
 
     /// The lines of a hunk with their marks, and whether each has an ending.
-    fn body(&mut self, range: Option<Range>) -> Result<Vec<(&'p str, bool)>, BadPatch> {
-        let mut body: Vec<(&'p str, bool)> = Vec::new();
+    fn body(&mut self, range: Option<Range>) -> Result<Body<'p>, BadPatch> {
+        let mut body = Body::new();
         let (mut old, mut new) = (0, 0);
         // Where the counts of the header are met, if ever.
         let mut met = None;
@@ -340,6 +328,30 @@ impl<'p> Reader<'_, 'p> {
             if hunk_follows { (old, new) == (have.0 + 1, have.1 + 1) } else { old > have.0 && new > have.1 }
         }) && !looks_named
     }
+}
+
+/// A hunk with its lines.
+fn filled<'p>(mut hunk: Hunk<'p>, body: Body<'p>, shows_cr: bool) -> Hunk<'p> {
+    for (text, ends) in body {
+        let (kind, text) = match text.as_bytes().first() {
+            Some(b'+') => (Kind::Add, &text[1..]),
+            Some(b'-') => (Kind::Remove, &text[1..]),
+            Some(b' ') => (Kind::Keep, &text[1..]),
+            _ => (Kind::Keep, text),
+        };
+        let bare = text.strip_suffix('\r').unwrap_or(text);
+        let (text, ending) = match (ends, shows_cr) {
+            // A carriage return at the end of a file is no line's ending.
+            (false, true) => (text, Ending::Missing),
+            (false, false) => (bare, Ending::Missing),
+            (true, false) => (bare, Ending::Beside),
+            (true, true) if bare.len() < text.len() => (bare, Ending::CrLf),
+            (true, true) => (text, Ending::Lf),
+        };
+        hunk.at_end |= ending == Ending::Missing;
+        hunk.lines.push(Line { kind, text, ending });
+    }
+    hunk
 }
 
 fn is_between_files(line: &str) -> bool {

@@ -42,8 +42,17 @@ pub(super) fn read(input: &Value, zone: Option<&TimeZone>, now: Timestamp) -> Re
     }
     match Pieces::parse(&text) {
         Ok(pieces) => from_pieces(&text, &pieces, zone),
-        Err(why) => rfc2822::parse(&text).map_err(|_| unreadable(&text, &why.to_string())),
+        Err(why) => rfc2822::parse(&text).map_err(|of_mail| {
+            // Only a date as in mail begins with a day of the week.
+            let why = if begins_with_weekday(&text) { of_mail } else { why };
+            unreadable(&text, &why.to_string())
+        }),
     }
+}
+
+fn begins_with_weekday(text: &str) -> bool {
+    let first = text.get(..3).unwrap_or_default();
+    ["mon", "tue", "wed", "thu", "fri", "sat", "sun"].iter().any(|day| first.eq_ignore_ascii_case(day))
 }
 
 fn from_pieces(text: &str, pieces: &Pieces<'_>, zone: Option<&TimeZone>) -> Result<Zoned, ToolError> {

@@ -3,9 +3,9 @@
 
 use encoding_rs::Encoding;
 use helve_core::ToolError;
-use helve_core::files::Files;
+use helve_core::files::{Endings, Files};
 
-use crate::coding::{decoded, encoded, encoding_of, looks_like_utf8};
+use crate::coding::{decoded, encoded, form_of, looks_like_utf8};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -13,6 +13,13 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 pub(crate) fn lost(before: &[u8], after: &[u8]) -> String {
     let mut text = String::new();
     if before.is_empty() || after.is_empty() {
+        return text;
+    }
+    let has_nul = |bytes: &[u8]| memchr::memchr(0, bytes).is_some();
+    if has_nul(before) && std::str::from_utf8(before).is_ok() {
+        if !has_nul(after) {
+            text.push_str("\nThe file held NUL bytes before, as binary files do; now it holds none.");
+        }
         return text;
     }
     if !looks_like_utf8(before) {
@@ -63,16 +70,17 @@ pub(crate) async fn is_read_only(files: &dyn Files, path: &str) -> String {
     }
 }
 
-/// A text as bytes that fit behind what is in a file, and the encoding, if it makes a difference. `max` is the longest file
+/// A text as bytes that fit behind what is in a file, and as sentences what is to be said of that. `max` is the longest file
 /// that is looked at as a whole.
 pub(crate) async fn fitting(
     files: &dyn Files,
     path: &str,
     text: String,
     max: u64,
-) -> Result<(Vec<u8>, Option<&'static Encoding>), ToolError> {
+) -> Result<(Vec<u8>, String), ToolError> {
     let seen = files.last_seen(path);
-    let encoding = match encoding_of(files, path).await.filter(|found| *found != encoding_rs::UTF_8) {
+    let form = form_of(files, path).await;
+    let encoding = match form.map(|(encoding, _)| encoding).filter(|found| *found != encoding_rs::UTF_8) {
         Some(found) => comes_back(files, path, found, max).await.then_some(found),
         None => None,
     };
@@ -80,13 +88,22 @@ pub(crate) async fn fitting(
         // Looking at the encoding is not seeing the file.
         files.saw_last(path, seen);
     }
-    match encoding {
-        None => Ok((text.into_bytes(), None)),
-        Some(encoding) => {
-            let bytes = encoded(encoding, &text)?;
-            let differs = bytes != text.as_bytes();
-            Ok((bytes, differs.then_some(encoding)))
-        }
+    let mixed = form.map(|(_, endings)| mixed(endings, &text)).unwrap_or_default();
+    let Some(encoding) = encoding else { return Ok((text.into_bytes(), mixed.to_owned())) };
+    let bytes = encoded(encoding, &text)?;
+    let notes = match bytes != text.as_bytes() {
+        true => format!("\nThe text was written in {}, as the file is.{mixed}", encoding.name()),
+        false => mixed.to_owned(),
+    };
+    Ok((bytes, notes))
+}
+
+/// What is said where lines are added that end otherwise than the file's.
+fn mixed(endings: Endings, added: &str) -> &'static str {
+    match (endings.crlf, endings.lf, has_only_crlf(added.as_bytes())) {
+        (true, false, Some(false)) => "\nThe file's lines end with CRLF; those that were added do not.",
+        (false, true, Some(true)) => "\nThe lines that were added end with CRLF; the file's do not.",
+        _ => "",
     }
 }
 
@@ -122,6 +139,9 @@ mod tests {
             (b"\xef\xbb\xbfa\n", b"\xef\xbb\xbfb\n", ""),
             (b"h\xe9llo\r\n", b"hello\n", "not in UTF-8"),
             (b"\xff\xfea\0", b"a", "not in UTF-8"),
+            (b"b\0b", b"z", "NUL bytes before"),
+            (b"b\0b", b"z\0", ""),
+            (b"\xe9\0\n", b"z", "not in UTF-8"),
             (b"h\xe9llo", b"", ""),
             (b"", b"a\r\n", ""),
         ] {

@@ -7,7 +7,7 @@ use helve_core::files::{Act, Change, ContentId, Expect};
 use helve_core::limits::fixed::CHANGES;
 use helve_core::{ErrorKind, ToolError};
 
-use super::{Content, Digest, Entry, Key, Now, Outcome, Plan, There, World};
+use super::{Content, Digest, Entry, Key, Now, Outcome, Plan, Rest, There, World};
 use crate::names::{has_control, show};
 use crate::refuse;
 
@@ -76,10 +76,10 @@ impl Planner<'_> {
                 self.put(&key, Content::of(bytes, like))?;
                 key
             }
-            Act::Restore { content, mode } => {
+            Act::Restore { content, mode, attributes, owner } => {
                 let like = self.take_file(&key)?.and_then(|old| old.like);
                 let content = Content::of(Arc::new(content), like);
-                self.put(&key, Content { mode: Some(mode), ..content })?;
+                self.put(&key, Content { mode: Some(mode), had: Rest { attributes, owner }, ..content })?;
                 key
             }
             Act::Append(bytes) => {
@@ -150,6 +150,7 @@ impl Planner<'_> {
                     tail: Vec::new(),
                     like: Some(key.clone()),
                     mode: None,
+                    had: Rest::default(),
                 }),
             };
             self.entries.insert(key.clone(), Entry { was, now });
@@ -305,7 +306,7 @@ impl Content {
     fn of(bytes: Arc<Vec<u8>>, like: Option<Key>) -> Content {
         let len = bytes.len() as u64;
         let digest = Arc::new(Digest::of(Arc::clone(&bytes)));
-        Content { digest, len, base: None, tail: vec![bytes], like, mode: None }
+        Content { digest, len, base: None, tail: vec![bytes], like, mode: None, had: Rest::default() }
     }
 
     fn followed_by(mut self, bytes: Vec<u8>) -> Content {

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use helve_core::ToolError;
-use helve_core::files::{ACCESS_LIST, Attributes, DEFAULT_LIST, OF_USERS};
+use helve_core::files::{ACCESS_LIST, Attributes, DEFAULT_LIST, OF_USERS, Owner};
 use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 
@@ -21,7 +21,7 @@ use super::Host;
 use super::stage::{Spot, Step};
 use super::sys::Sys;
 use crate::attributes::MAX_BYTES;
-use crate::commit::Key;
+use crate::commit::{Key, Rest};
 use crate::names::show;
 
 /// Rights of a program, which a changed program does not inherit.
@@ -74,6 +74,102 @@ fn copy_extended(old: &File, new: &File, wanted: impl Fn(&CStr) -> bool) {
         // One that the new file got from its directory.
         let _ = rustix::fs::fremovexattr(new, ACCESS_LIST);
     }
+}
+
+/// Gives a file that is made anew what the one had that it stands for, as far as this process and the file system can. Says
+/// what is missing; then nobody may do more with it than before.
+pub(super) fn bring_back(sys: &Sys, new: &File, bits: u32, had: &Rest) -> Result<Vec<String>, Errno> {
+    let (mut bits, mut attributes) = (bits, had.attributes.clone());
+    let mut lacks = Vec::new();
+    if let Some(owner) = had.owner {
+        let (lack, is_same_group) = give_owner(sys, new, owner)?;
+        lacks.extend(lack.map(str::to_owned));
+        if !is_same_group {
+            bits = narrowed(bits, attributes.get(ACCESS_LIST));
+            attributes = attributes.only(|name| name != ACCESS_LIST);
+        }
+    }
+    loop {
+        let (name, error) = match give(sys, new, bits, &attributes) {
+            Ok(()) => return Ok(lacks),
+            Err((Some(name), error)) if attributes.get(&name).is_some() && is_no_room(error) => (name, error),
+            Err((_, error)) => return Err(error),
+        };
+        if name == ACCESS_LIST {
+            bits = narrowed(bits, attributes.get(ACCESS_LIST));
+        }
+        lacks.push(format!("{name}: {error}"));
+        attributes = attributes.only(|one| one != name);
+    }
+}
+
+/// Whether a file system has no such attributes, or no room for one more, or has no one of whom a list speaks.
+fn is_no_room(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::OPNOTSUPP
+            | Errno::PERM
+            | Errno::INVAL
+            | Errno::NOSPC
+            | Errno::DQUOT
+            | Errno::TOOBIG
+            | Errno::RANGE
+    )
+}
+
+/// Gives something away, or to its group alone where only root may give it away. What is missing, and whether it has its
+/// group.
+pub(super) fn give_owner(
+    sys: &Sys,
+    new: impl AsFd,
+    owner: Owner,
+) -> Result<(Option<&'static str>, bool), Errno> {
+    let new = new.as_fd();
+    let is = rustix::fs::fstat(new)?;
+    let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
+    let (is_his, is_its) = (is.st_uid == owner.user, is.st_gid == owner.group);
+    if is_his && is_its {
+        return Ok((None, true));
+    }
+    match sys.call("chown", || rustix::fs::fchown(new, Some(user), Some(group))) {
+        Err(Errno::PERM | Errno::INVAL) => {}
+        other => return other.map(|()| (None, true)),
+    }
+    let has_group = is_its
+        || match sys.call("chown", || rustix::fs::fchown(new, None, Some(group))) {
+            Err(Errno::PERM | Errno::INVAL) => false,
+            other => other.map(|()| true)?,
+        };
+    let lack = match (is_his, has_group) {
+        (true, _) => "group",
+        (false, true) => "owner",
+        (false, false) => "owner and group",
+    };
+    Ok((Some(lack), has_group))
+}
+
+/// Bits with which others than the owner may do what all of them might before, with the list that there was.
+pub(super) fn narrowed(bits: u32, list: Option<&[u8]>) -> u32 {
+    const HEAD: usize = 4;
+    const OWNER: u8 = 1;
+    let entries = list.and_then(|list| list.get(HEAD..)).unwrap_or_default().chunks_exact(8);
+    // An entry is a kind, permissions and a number.
+    let of_others = entries.filter(|entry| entry.first() != Some(&OWNER)).filter_map(|entry| entry.get(2));
+    let all = of_others.fold(bits >> 3 & bits & 0o7, |all, one| all & u32::from(*one));
+    (bits & !0o77) | all << 3 | all
+}
+
+/// The attributes of a file or a directory that is looked at.
+pub(super) fn attributes_of(place: impl AsFd, shown: &str) -> Result<Attributes, ToolError> {
+    crate::attributes::read(place, None).map_err(|unread| {
+        let message = format!("The extended attributes of '{}': {}.", show(shown), unread.why());
+        ToolError::failed(message)
+    })
+}
+
+/// Whose it is.
+pub(super) fn owner_of(stat: &Stat) -> Owner {
+    Owner { user: stat.st_uid, group: stat.st_gid }
 }
 
 /// Gives what is staged exactly these bits and attributes.

@@ -64,6 +64,8 @@ pub(super) struct Staging<'a> {
     pub(super) new_dirs: BTreeMap<Key, Arc<OwnedFd>>,
     /// Files that are written and that the disk may not have yet.
     pub(super) unflushed: Vec<(Key, File)>,
+    /// What something new could not be given of what it stands for.
+    pub(super) lacks: Vec<(Key, String)>,
     /// Every temporary name.
     temps: Vec<Spot>,
 }
@@ -100,6 +102,7 @@ impl<'a> Staging<'a> {
             dirs: BTreeMap::new(),
             new_dirs: BTreeMap::new(),
             unflushed: Vec::new(),
+            lacks: Vec::new(),
             temps: Vec::new(),
         }
     }
@@ -238,9 +241,15 @@ impl<'a> Staging<'a> {
         if let Some(base) = &content.base {
             self.copy(base, &file, key)?;
         }
-        for part in &content.tail {
-            sys.write_all(&file, part).map_err(|error| self.cannot("write", key, error))?;
-        }
+        let write = || match like.as_ref().is_some_and(has_holes) {
+            true => {
+                content.tail.iter().try_for_each(|part| sys.write_with_holes(&file, part))?;
+                sys.end_here(&file)
+            }
+            false => content.tail.iter().try_for_each(|part| sys.write_all(&file, part)),
+        };
+        write().map_err(|error| self.cannot("write", key, error))?;
+        let is_anew = like.is_none();
         if let Some(like) = like {
             attributes::copy(sys, &like, &file).map_err(|error| match error {
                 Errno::PERM => ToolError::failed(format!(
@@ -251,7 +260,11 @@ impl<'a> Staging<'a> {
                 error => self.cannot("write", key, error),
             })?;
         }
-        if let Some(mode) = content.mode {
+        if let (true, Some(mode)) = (is_anew, content.mode) {
+            let given = attributes::bring_back(sys, &file, mode & 0o1777, &content.had);
+            let lacks = given.map_err(|error| self.cannot("write", key, error))?;
+            self.lacks.extend(lacks.into_iter().map(|what| (key.clone(), what)));
+        } else if let Some(mode) = content.mode {
             let set = || rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o1777));
             sys.call("chmod", set).map_err(|error| self.cannot("write", key, error))?;
         }
@@ -327,6 +340,11 @@ impl<'a> Staging<'a> {
         said.message.push_str(" Nothing was changed.");
         said
     }
+}
+
+/// Whether a file takes less room than it is long.
+fn has_holes(file: &File) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_blocks * 512 < stat.st_size)
 }
 
 /// The files that only get another name: from where, by where to.

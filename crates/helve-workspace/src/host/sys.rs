@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat, XattrFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, SeekFrom, Stat, XattrFlags};
 use rustix::io::Errno;
 
 use crate::attributes;
@@ -101,6 +101,29 @@ impl Sys {
             rest = rest.get(count..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// The same into a new file, but that blocks of zeros take no room in it. [`Sys::end_here`] has to follow.
+    pub(super) fn write_with_holes(&self, file: &File, bytes: &[u8]) -> Result<(), Errno> {
+        const BLOCK: usize = 64 << 10;
+        let is_hole = |block: &&[u8]| block.iter().all(|byte| *byte == 0);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let holes: usize = rest.chunks(BLOCK).take_while(is_hole).map(<[u8]>::len).sum();
+            if holes > 0 {
+                self.call("seek", || rustix::fs::seek(file, SeekFrom::Current(holes.cast_signed() as i64)))?;
+                rest = rest.get(holes..).unwrap_or_default();
+            }
+            let data: usize = rest.chunks(BLOCK).take_while(|block| !is_hole(block)).map(<[u8]>::len).sum();
+            self.write_all(file, rest.get(..data).unwrap_or_default())?;
+            rest = rest.get(data..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// A new file is as long as was written, also where that ends with a hole.
+    pub(super) fn end_here(&self, file: &File) -> Result<(), Errno> {
+        self.call("truncate", || rustix::fs::ftruncate(file, rustix::fs::tell(file)?))
     }
 
     /// Whether [`Sys::sync`] waits for the disk.

@@ -17,6 +17,7 @@ mod closed;
 mod faults;
 mod model;
 mod record;
+mod rights;
 mod turned;
 
 use record::{Full, Notes, Record};
@@ -354,7 +355,11 @@ fn a_file_that_the_call_has_read_is_read_once_more_and_not_twice() {
 fn a_restored_file_has_its_mode_whether_something_is_there_or_not() {
     let scene = Scene::new();
     let files = scene.with(FilesScope::default());
-    let restore = |path: &str, mode| change(path, Act::Restore { content: b"x".to_vec(), mode });
+    let content = || b"x".to_vec();
+    let restore = |path: &str, mode| {
+        let act = Act::Restore { content: content(), mode, attributes: Attributes::NONE, owner: None };
+        change(path, act)
+    };
     commit(&*files, vec![restore("a.txt", 0o640), restore("new/run", 0o4755)]).unwrap();
     commit(&*files, vec![restore("a.txt", 0o600)]).unwrap();
     let mode = |path: &str| fs::metadata(scene.ws().join(path)).unwrap().mode() & 0o7777;

@@ -26,11 +26,11 @@ use helve_core::{Cancel, ErrorKind, ToolError};
 use rustix::fs::{FileType, Gid, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
+use super::attributes::{attributes_of, owner_of};
 use super::resolve::{cannot_open, open_place, special_kind};
 use super::stage::Staging;
 use super::world::{HostWorld, Identity};
 use super::{Handle, Host, apply, links};
-use crate::attributes::read;
 use crate::commit::{Key, World, content_id};
 use crate::layer::several;
 use crate::names::{self, show};
@@ -104,11 +104,7 @@ impl Handle {
             true => Err(refuse::cancelled()),
             false => apply::apply(&mut staging),
         });
-        if let Some(undo) = &self.scope.undo
-            && !staging.stuck
-        {
-            undo.done(outcome.is_ok());
-        }
+        self.tell(&staging, outcome.is_ok());
         outcome.map(|()| told)
     }
 
@@ -188,6 +184,9 @@ impl Handle {
             }
         }
         for one in due {
+            if let (Some(stat), Is::Absent) = (&one.stat, &one.turn.to) {
+                undo.owned(&self.host.shown(&one.key), owner_of(stat));
+            }
             if let Some(other) = &one.turn.names.same_as {
                 undo.will_be_second_name(&self.host.shown(&one.key), other);
             }
@@ -242,12 +241,7 @@ impl Host {
         let failed = |error: Errno| refuse::system("read", &shown, error);
         let stat = rustix::fs::fstat(place).map_err(failed)?;
         let mode = stat.st_mode & 0o7777;
-        let attributes = || {
-            read(place, None).map_err(|unread| {
-                let message = format!("The extended attributes of '{}': {}.", show(&shown), unread.why());
-                ToolError::failed(message)
-            })
-        };
+        let attributes = || attributes_of(place, &shown);
         let is = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Is::Folder { mode, attributes: attributes()? },
             FileType::Symlink => {

@@ -93,7 +93,12 @@ impl Known {
             return Some(Guess { path, had: Had::Absent, will_be: will_be(NEW_MODE), bytes: Arc::default() });
         }
         let known = self.find(key)?;
-        let had = Had::File { id: known.id.clone(), len: known.bytes.len() as u64, mode: known.stat.mode };
+        let had = Had::File {
+            id: known.id.clone(),
+            len: known.bytes.len() as u64,
+            mode: known.stat.mode,
+            attributes: Attributes::NONE,
+        };
         Some(Guess { path, had, will_be: will_be(known.stat.mode), bytes: Arc::clone(&known.bytes) })
     }
 
@@ -152,7 +157,8 @@ mod tests {
             let keys: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
             known.guess(changes, &keys).map(|all| all.into_iter().map(|one| one.had).collect::<Vec<_>>())
         };
-        let had = Had::File { id: ContentId("a".to_owned()), len: 3, mode: 0o600 };
+        let had =
+            Had::File { id: ContentId("a".to_owned()), len: 3, mode: 0o600, attributes: Attributes::NONE };
         assert_eq!(guess(&[put("a", Expect::AsSeen)]), Some(vec![had.clone()]));
         assert_eq!(guess(&[put("a", Expect::Any), put("b", Expect::Absent)]), Some(vec![had, Had::Absent]));
         assert_eq!(guess(&[put("a", Expect::Any), put("b", Expect::Any)]), None);

@@ -168,7 +168,7 @@ impl UndoSink for Keeper {
             Was::Absent => Had::Absent,
             Was::Directory | Was::Folder { .. } => Had::Directory,
             Was::Link { .. } => return Err(changed_meanwhile(path)),
-            Was::File { id, content: source, len, mode, .. } => {
+            Was::File { id, content: source, len, mode, attributes } => {
                 if state.bytes.len() as u64 + len > self.1 {
                     let message = format!("More than {} bytes would have to be kept to undo this.", self.1);
                     return Err(ToolError::new(ErrorKind::TooLarge, message)
@@ -179,7 +179,7 @@ impl UndoSink for Keeper {
                 if crate::commit::id_of(&content) != *id {
                     return Err(changed_meanwhile(path));
                 }
-                Had::File { id: id.clone(), len: content.len() as u64, mode }
+                Had::File { id: id.clone(), len: content.len() as u64, mode, attributes }
             }
         };
         if let Some(expected) = &state.expected {

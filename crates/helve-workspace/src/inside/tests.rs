@@ -290,7 +290,8 @@ fn what_was_there_stays_kept_where_the_helper_dies_while_it_changes_files() {
 fn only_what_was_named_is_kept() {
     let is = Is::File { id: ContentId("b3:0".into()), mode: 0o644, attributes: Attributes::NONE };
     for (path, believed) in [("src/a.txt", true), ("src", false), (".git/hooks/x", false), ("src/a", false)] {
-        let had = Had::File { id: ContentId("b3:0".into()), len: 4, mode: 0o755 };
+        let had =
+            Had::File { id: ContentId("b3:0".into()), len: 4, mode: 0o755, attributes: Attributes::NONE };
         let told = Told::Collected(vec![(path.to_owned(), had, is.clone())]);
         let answer: &'static [u8] = encode(&told, b"evil").unwrap().leak();
         let scene = Scene::new(Some((Exit::Code(0), answer)));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use helve_core::WireError;
 use helve_core::files::{
-    Act, Change, Changed, ContentId, Expect, FileStat, Is, ListRequest, Listed, Page, PageRequest, PathRules,
-    SearchRequest, Searched, WalkRequest, Walked,
+    Act, Attributes, Change, Changed, ContentId, Expect, FileStat, Is, ListRequest, Listed, Owner, Page,
+    PageRequest, PathRules, SearchRequest, Searched, WalkRequest, Walked,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub(super) enum Keep {
 pub(super) enum Had {
     Absent,
     Directory,
-    File { id: ContentId, len: u64, mode: u32 },
+    File { id: ContentId, len: u64, mode: u32, attributes: Attributes },
 }
 
 /// A [`Change`] whose content comes after the header.
@@ -74,7 +74,7 @@ pub(super) struct Planned {
 #[derive(Debug, Serialize, Deserialize)]
 enum PlannedAct {
     Put(usize),
-    Restore { content: usize, mode: u32 },
+    Restore { content: usize, mode: u32, attributes: Attributes, owner: Option<Owner> },
     Append(usize),
     Remove,
     Move { to: String, content: Option<usize> },
@@ -111,7 +111,12 @@ impl Planned {
         };
         let act = match &change.act {
             Act::Put(content) => PlannedAct::Put(put(content)),
-            Act::Restore { content, mode } => PlannedAct::Restore { content: put(content), mode: *mode },
+            Act::Restore { content, mode, attributes, owner } => PlannedAct::Restore {
+                content: put(content),
+                mode: *mode,
+                attributes: attributes.clone(),
+                owner: *owner,
+            },
             Act::Append(content) => PlannedAct::Append(put(content)),
             Act::Remove => PlannedAct::Remove,
             Act::Move { to, content } => {
@@ -127,7 +132,9 @@ impl Planned {
         let mut get = |len: usize| take(bytes, len).map(<[u8]>::to_vec);
         let act = match self.act {
             PlannedAct::Put(len) => Act::Put(Arc::new(get(len)?)),
-            PlannedAct::Restore { content, mode } => Act::Restore { content: get(content)?, mode },
+            PlannedAct::Restore { content, mode, attributes, owner } => {
+                Act::Restore { content: get(content)?, mode, attributes, owner }
+            }
             PlannedAct::Append(len) => Act::Append(get(len)?),
             PlannedAct::Remove => Act::Remove,
             PlannedAct::Move { to, content } => Act::Move { to, content: content.map(get).transpose()? },
@@ -179,7 +186,12 @@ mod tests {
         prop_oneof![
             bytes().prop_map(|bytes| Act::Put(Arc::new(bytes))),
             bytes().prop_map(Act::Append),
-            (bytes(), any::<u32>()).prop_map(|(content, mode)| Act::Restore { content, mode }),
+            (bytes(), any::<u32>()).prop_map(|(content, mode)| Act::Restore {
+                content,
+                mode,
+                attributes: Attributes::NONE,
+                owner: None
+            }),
             Just(Act::Remove),
             Just(Act::Mkdirp),
             (".*", prop::option::of(bytes())).prop_map(|(to, content)| Act::Move { to, content }),

@@ -144,6 +144,7 @@ fn turns(read: &LayerRead) -> Vec<Turn> {
         from: change.was.clone(),
         to: change.is.clone(),
         modified: change.modified,
+        owner: None,
         names: Names {
             same_as: change.same_as.clone(),
             inode: None,
@@ -160,6 +161,7 @@ fn back(read: &LayerRead) -> Vec<Turn> {
         from: change.is.clone(),
         to: change.was.clone(),
         modified: None,
+        owner: None,
         names: Names { same_as: change.was_same_as.clone(), ..Names::default() },
     };
     read.changes.iter().map(one).collect()

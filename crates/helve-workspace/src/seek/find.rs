@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use grep_matcher::LineTerminator;
 use grep_regex::RegexMatcher;
-use grep_searcher::{MmapChoice, Searcher, SearcherBuilder};
+use grep_searcher::{Encoding, MmapChoice, Searcher, SearcherBuilder};
 use helve_core::files::{FileKind, SearchMode, SearchRequest, Searched};
 use helve_core::{Cancel, ToolError};
 
@@ -19,6 +19,7 @@ use super::lines::{Collector, Want};
 use super::pattern;
 use super::tree::{Loaded, Place, SMALL_FILE, Tree};
 use super::unread::Unread;
+use crate::page;
 use crate::rules::Rules;
 use crate::source::Watched;
 
@@ -233,7 +234,7 @@ impl Tally {
 
 /// The searcher and the matcher of one thread, whose buffers and tables are used again for every file.
 struct Engine {
-    searcher: Searcher,
+    searchers: Searchers,
     matcher: RegexMatcher,
     multiline: bool,
     held: usize,
@@ -241,20 +242,48 @@ struct Engine {
     head: Vec<u8>,
 }
 
+/// A searcher, and one for files in another encoding, of which the last one is kept.
+struct Searchers {
+    builder: SearcherBuilder,
+    plain: Searcher,
+    decoding: Option<(&'static str, Searcher)>,
+}
+
+impl Searchers {
+    /// The one for a file that begins so: text that is not UTF-8 is decoded as `read_file` does it.
+    fn of(&mut self, head: &[u8]) -> &mut Searcher {
+        let wanted = match is_utf8(head) {
+            true => None,
+            false => page::old_encoding(head),
+        };
+        let is_kept = |name| self.decoding.as_ref().is_some_and(|(kept, _)| *kept == name);
+        if let Some(name) = wanted.filter(|name| !is_kept(*name))
+            && let Ok(encoding) = Encoding::new(name)
+        {
+            self.decoding = Some((name, self.builder.clone().encoding(Some(encoding)).build()));
+        }
+        match &mut self.decoding {
+            Some((kept, searcher)) if wanted == Some(*kept) => searcher,
+            _ => &mut self.plain,
+        }
+    }
+}
+
 impl Engine {
     fn new(matcher: &RegexMatcher, request: &SearchRequest, threads: usize) -> Engine {
         let held = HELD_BYTES / threads.max(1);
         let lines = request.mode == SearchMode::Lines;
-        let searcher = SearcherBuilder::new()
+        let mut builder = SearcherBuilder::new();
+        builder
             .memory_map(MmapChoice::never())
             .line_terminator(LineTerminator::crlf())
             .line_number(lines)
             .multi_line(request.multiline)
             .before_context(if lines { request.before } else { 0 })
             .after_context(if lines { request.after } else { 0 })
-            .heap_limit(Some(held))
-            .build();
-        Engine { searcher, matcher: matcher.clone(), multiline: request.multiline, held, head: Vec::new() }
+            .heap_limit(Some(held));
+        let searchers = Searchers { plain: builder.build(), builder, decoding: None };
+        Engine { searchers, matcher: matcher.clone(), multiline: request.multiline, held, head: Vec::new() }
     }
 
     fn slice(&mut self, bytes: &[u8], want: Want, chars: usize) -> io::Result<Looked> {
@@ -262,7 +291,7 @@ impl Engine {
             return Ok(Looked { binary: true, ..Looked::default() });
         }
         let mut collector = Collector::new(&self.matcher, want, chars);
-        self.searcher.search_slice(&self.matcher, bytes, &mut collector)?;
+        self.searchers.of(bytes).search_slice(&self.matcher, bytes, &mut collector)?;
         Ok(Looked { hits: collector.hits, ..Looked::default() })
     }
 
@@ -274,8 +303,8 @@ impl Engine {
             return Ok(Looked { binary: true, ..Looked::default() });
         }
         let mut collector = Collector::new(&self.matcher, want, chars);
-        let searched =
-            self.searcher.search_reader(&self.matcher, self.head.as_slice().chain(reader), &mut collector);
+        let whole = self.head.as_slice().chain(reader);
+        let searched = self.searchers.of(&self.head).search_reader(&self.matcher, whole, &mut collector);
         let stopped = match searched {
             Err(error) if error.to_string().contains("allocation limit") => Some(self.too_long()),
             searched => searched.map(|()| None)?,
@@ -291,6 +320,12 @@ impl Engine {
             false => format!("it has a line longer than {most} MiB, and was searched only up to there"),
         })
     }
+}
+
+/// Whether bytes are UTF-8; where more may follow, a character may begin at their end.
+fn is_utf8(head: &[u8]) -> bool {
+    let may_go_on = head.len() >= SMALL_FILE;
+    std::str::from_utf8(head).map_or_else(|error| may_go_on && error.error_len().is_none(), |_| true)
 }
 
 /// Whether a file is no text: there is a NUL character near its start. A later one is as any other control character.

@@ -325,12 +325,37 @@ fn encodings_with_a_mark_are_read_and_binary_files_are_not() {
         "late:1: needle",
         "late:40002: \0needle",
         "late:40003: needle",
-        "latin1:1: \u{fffd} needle \u{fffd}",
+        "latin1:1: ä needle ÿ",
         "plain:1: needle",
         "utf16:1: ä needle",
     ];
     assert_eq!(shown_lines(&searched), expected);
     assert_eq!((searched.searched, searched.binary), (5, 1));
+}
+
+#[test]
+fn text_in_an_older_encoding_is_found_as_it_is_shown() {
+    let dir = tree(&[("damaged", "")]);
+    let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
+    write("damaged", "caf\u{e9} und na\u{ef}ve, \u{fc}ber \u{e4}hnlich\n".as_bytes());
+    write("latin1", b"Un caf\xe9, s'il vous pla\xeet. L'\xe9t\xe9 \xe0 la plage.\n");
+    let japanese = "日本語のテキストです。これは検索されます。\n";
+    let encoded = |text: &str| encoding_rs::SHIFT_JIS.encode(text).0.into_owned();
+    write("sjis", &encoded(japanese));
+    write("large", &[encoded(&japanese.repeat(20_000)), encoded("最後の行\n")].concat());
+    let of = |pattern: &str| shown_lines(&found(dir.path(), &lines(pattern)));
+    assert_eq!(
+        of("caf\u{e9},"),
+        ["latin1:1: Un caf\u{e9}, s'il vous pla\u{ee}t. L'\u{e9}t\u{e9} \u{e0} la plage."]
+    );
+    assert_eq!(of("caf\\w und"), ["damaged:1: caf\u{e9} und na\u{ef}ve, \u{fc}ber \u{e4}hnlich"]);
+    assert_eq!(of("^最後"), ["large:20001: 最後の行"]);
+    let files = SearchRequest { mode: SearchMode::Files, ..lines("日本") };
+    let paths: Vec<String> = found(dir.path(), &files).files.into_iter().map(|file| file.path).collect();
+    assert_eq!(paths, ["large", "sjis"]);
+    // The last character is no whole one of UTF-8.
+    write("open", b"d\xe9j\xe0 vu au caf\xe9");
+    assert_eq!(of("caf\u{e9}$"), ["open:1: d\u{e9}j\u{e0} vu au caf\u{e9}"]);
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn turns(dir: &Path, from: &str, to: &str) -> Turns {
         from: at(&old, path),
         to: at(&new, path),
         modified: None,
+        owner: None,
         names: Names {
             same_as: (path == "second" && new.contains_key("first")).then(|| "first".to_owned()),
             ..Names::default()

@@ -2,12 +2,14 @@
 //!
 //! Looked for: each secret as it is, without white space or quotes around it, each long line of one that has several, in
 //! base64 (both alphabets, at each of the three alignments), in hexadecimal, percent-encoded, as a JSON string, and backwards
-//! ([`forms`]); all but short forms also over any number of line breaks ([`search`]). State is kept over chunk borders.
+//! ([`forms`]); all also with escape sequences of terminals, control characters and invisible ones in them, and all but
+//! short forms over any number of line breaks ([`search`]). State is kept over chunk borders.
 //! Encrypted, compressed or otherwise rewritten secrets are not seen.
 
 mod escapes;
 mod forms;
 mod search;
+mod unseen;
 
 use std::borrow::Cow;
 use std::collections::HashSet;

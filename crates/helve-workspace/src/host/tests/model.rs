@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use helve_core::files::{Act, Change, Changed, ContentId, Expect, FilesBridge, FilesScope, PathRules};
+use helve_core::files::{
+    Act, Attributes, Change, Changed, ContentId, Expect, FilesBridge, FilesScope, PathRules,
+};
 use helve_core::{ErrorKind, ToolError};
 use proptest::prelude::*;
 
@@ -26,7 +28,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 fn change() -> impl Strategy<Value = Change> {
     let act = prop_oneof![
         4 => bytes().prop_map(|bytes| Act::Put(bytes.into())),
-        1 => bytes().prop_map(|content| Act::Restore { content, mode: 0o640 }),
+        1 => bytes().prop_map(|content| Act::Restore { content, mode: 0o640, attributes: Attributes::NONE, owner: None }),
         2 => bytes().prop_map(Act::Append),
         3 => Just(Act::Remove),
         3 => (path(), prop::option::of(bytes())).prop_map(|(to, content)| Act::Move { to, content }),

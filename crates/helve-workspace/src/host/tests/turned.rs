@@ -200,6 +200,7 @@ impl Fault {
             from: at(&self.old, path),
             to: at(&self.new, path),
             modified: None,
+            owner: None,
             names: Names {
                 same_as: match path.as_str() {
                     "other_name" => Some("one_name".to_owned()),

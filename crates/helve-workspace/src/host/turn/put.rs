@@ -9,7 +9,7 @@ use std::fs::{File, FileTimes};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use helve_core::files::{Attributes, ContentId, Is, Turns};
+use helve_core::files::{ACCESS_LIST, Attributes, ContentId, Is, Owner, Turns};
 use helve_core::{ErrorKind, ToolError};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -40,7 +40,7 @@ pub(super) fn stage(staging: &mut Staging<'_>, due: &[Due<'_>], turns: &Turns) -
         staging.directory(&one.key)?;
         if let Is::Folder { mode, attributes } = &one.turn.to {
             staging.open_directory(&one.key)?;
-            bits.push((one.key.clone(), *mode, attributes));
+            bits.push((one.key.clone(), *mode, attributes, one.turn.owner));
         }
     }
     let mut last = Vec::new();
@@ -84,8 +84,8 @@ pub(super) fn stage(staging: &mut Staging<'_>, due: &[Due<'_>], turns: &Turns) -
             }
         }
     }
-    for (key, mode, attributes) in bits.iter().rev() {
-        staging.finish_directory(key, *mode, attributes)?;
+    for (key, mode, attributes, owner) in bits.iter().rev() {
+        staging.finish_directory(key, *mode, attributes, *owner)?;
     }
     if !turned {
         hide(staging, due, &goes)?;
@@ -234,18 +234,20 @@ impl Staging<'_> {
                 }
                 let file = sys.create(&at.dir, &at.name, 0o600).map_err(cannot)?;
                 self.write_content(key, id, turns, &file)?;
-                match (&one.now, owner) {
-                    (Is::File { .. }, _) => {
+                let mut gets = (*mode & BITS, attributes.clone());
+                match (&one.now, one.turn.owner, owner) {
+                    (Is::File { .. }, ..) => {
                         let (old, _) = host.open_due(one)?;
                         attributes::copy_rest(sys, &old, &file).map_err(cannot)?;
                     }
-                    (_, Some((user, group))) => {
+                    (_, Some(owner), _) => gets = self.give_back(key, &file, owner, gets)?,
+                    (_, None, Some((user, group))) => {
                         sys.call("chown", || rustix::fs::fchown(&file, Some(user), Some(group)))
                             .map_err(cannot)?;
                     }
                     _ => {}
                 }
-                self.give(key, &file, *mode & BITS, attributes)?;
+                self.give(key, &file, gets.0, &gets.1)?;
                 if let Some(time) = one.turn.modified {
                     // A time that the file system does not know is no reason to fail.
                     let _ = file.set_times(FileTimes::new().set_modified(time));
@@ -286,6 +288,28 @@ impl Staging<'_> {
         Err(ToolError::new(ErrorKind::NotFound, message).hint("Run the command again."))
     }
 
+    /// Gives something new to whom what it stands for belonged. The bits and attributes with which nobody may do more with
+    /// it then than before.
+    fn give_back(
+        &mut self,
+        key: &Key,
+        to: impl AsFd,
+        owner: Owner,
+        gets: (u32, Attributes),
+    ) -> Result<(u32, Attributes), ToolError> {
+        let given = attributes::give_owner(&self.host.sys, to, owner);
+        let (lack, has_group) = given.map_err(|error| cannot_write(self.host, key, error))?;
+        self.lacks.extend(lack.map(|what| (key.clone(), what.to_owned())));
+        let (bits, attributes) = gets;
+        match has_group {
+            true => Ok((bits, attributes)),
+            false => {
+                let bits = attributes::narrowed(bits, attributes.get(ACCESS_LIST));
+                Ok((bits, attributes.only(|name| name != ACCESS_LIST)))
+            }
+        }
+    }
+
     /// Gives what is staged its bits and its attributes.
     fn give(&self, key: &Key, to: impl AsFd, bits: u32, attributes: &Attributes) -> Result<(), ToolError> {
         let given = attributes::give(&self.host.sys, to, bits, attributes);
@@ -309,16 +333,23 @@ impl Staging<'_> {
     }
 
     /// A new directory has everything in it: it gets its owner, its bits and its attributes.
-    fn finish_directory(&self, key: &Key, mode: u32, attributes: &Attributes) -> Result<(), ToolError> {
-        let Some(dir) = self.new_dirs.get(key) else { return Ok(()) };
-        let cannot = |error: Errno| self.cannot("make", key, error);
-        let dir: &OwnedFd = dir;
-        if let Some((user, group)) = self.host.owner(key) {
+    fn finish_directory(
+        &mut self,
+        key: &Key,
+        mode: u32,
+        attributes: &Attributes,
+        owner: Option<Owner>,
+    ) -> Result<(), ToolError> {
+        let Some(dir) = self.new_dirs.get(key).cloned() else { return Ok(()) };
+        let mut gets = (mode & FOLDER_BITS, attributes.clone());
+        if let Some(owner) = owner {
+            gets = self.give_back(key, &*dir, owner, gets)?;
+        } else if let Some((user, group)) = self.host.owner(key) {
             self.host
                 .sys
-                .call("chown", || rustix::fs::fchown(dir.as_fd(), Some(user), Some(group)))
-                .map_err(cannot)?;
+                .call("chown", || rustix::fs::fchown(&*dir, Some(user), Some(group)))
+                .map_err(|error| self.cannot("make", key, error))?;
         }
-        self.give(key, dir, mode & FOLDER_BITS, attributes)
+        self.give(key, &*dir, gets.0, &gets.1)
     }
 }

@@ -50,8 +50,11 @@ impl Forms {
         add(part.to_owned());
         add(part.chars().rev().collect());
         let hex: String = part.bytes().map(|byte| format!("{byte:02x}")).collect();
-        add(hex.to_uppercase());
-        add(hex);
+        for hex in [hex.to_uppercase(), hex] {
+            grouped(&hex).for_each(&mut add);
+            add(hex);
+        }
+        add(repr(part));
         jsons(part).into_iter().for_each(&mut add);
         percents(part).for_each(&mut add);
         for alphabet in [STANDARD, URL_SAFE] {
@@ -121,6 +124,40 @@ fn json(text: &str, ascii: bool, escaped: &str, upper: bool) -> String {
             letter if ascii && !letter.is_ascii() => {
                 letter.encode_utf16(&mut [0; 2]).iter().for_each(|one| unit(&mut out, *one));
             }
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Hexadecimal with something between its bytes, as dumps and prints of bytes have it; and with a blank behind every second
+/// byte, the first of which may be the first of a pair or the second.
+fn grouped(hex: &str) -> impl Iterator<Item = String> {
+    let pairs: Vec<&str> = (0..hex.len() / 2).filter_map(|nth| hex.get(nth * 2..nth * 2 + 2)).collect();
+    let mut all: Vec<String> =
+        [" ", ":", "-", ", ", "\\x", " 0x", ", 0x"].map(|between| pairs.join(between)).into();
+    for first in [0, 1] {
+        let of_two = |(nth, pair): (usize, &&str)| match nth > 0 && nth % 2 == first {
+            true => format!(" {pair}"),
+            false => (*pair).to_owned(),
+        };
+        all.push(pairs.iter().enumerate().map(of_two).collect());
+    }
+    all.into_iter()
+}
+
+/// As the inside of a string that Python prints: quotes are escaped only if there are both.
+fn repr(text: &str) -> String {
+    let escapes_quotes = text.contains('\'') && text.contains('"');
+    let mut out = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            '\\' => out.push_str("\\\\"),
+            '\'' if escapes_quotes => out.push_str("\\'"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            letter if letter.is_ascii_control() => out.push_str(&format!("\\x{:02x}", letter as u32)),
             letter => out.push(letter),
         }
     }

@@ -1,7 +1,8 @@
-//! Finds forms in a text that comes in pieces, each byte looked at once, also where line breaks stand in a form.
+//! Finds forms in a text that comes in pieces, each byte looked at once, also where line breaks stand in a form, or what is
+//! not seen ([`super::unseen`]).
 //!
 //! One automaton knows all forms and is in up to two states: over the text as it is, and over the text without its line
-//! breaks (and the indentation behind them). Behind a break the two soon come to the same state, unless a form goes on there.
+//! breaks (and the indentation behind them) and without what is not seen. Behind a break the two soon come to the same state, unless a form goes on there.
 //! So ordinary text costs one step a byte. The depth of a state is how much of the text may be the beginning of a form: that
 //! much, and nothing else, is not yet certain.
 
@@ -12,6 +13,7 @@ use aho_corasick::nfa::contiguous::NFA;
 use aho_corasick::{Anchored, MatchKind, PatternID};
 
 use super::forms::Form;
+use super::unseen::{Known, Letter, Sequence};
 
 /// A gap of more bytes is no line break within a form.
 const WIDEST_SEAM: usize = 128;
@@ -58,6 +60,10 @@ struct Joined {
     /// Where backslashes began that may belong to a break that is written as `\n`, and the state there. It moves on in a run
     /// that is too long for a break, so that no run makes everything uncertain.
     escape: Option<(StateID, usize)>,
+    /// The escape sequence of a terminal that is left out.
+    sequence: Sequence,
+    /// A character that may turn out not to be seen, where it began, and the state there.
+    letter: Option<(Letter, StateID, usize)>,
 }
 
 struct Seam {
@@ -65,6 +71,8 @@ struct Seam {
     at: usize,
     end: usize,
     length: usize,
+    /// Whether a line breaks there, or nothing is seen there.
+    breaks: bool,
 }
 
 impl Automaton {
@@ -86,8 +94,15 @@ impl Automaton {
     }
 
     pub(super) fn begin(&self) -> Place {
-        let joined =
-            Joined { state: self.start, skipped: 0, seams: VecDeque::new(), in_seam: false, escape: None };
+        let joined = Joined {
+            state: self.start,
+            skipped: 0,
+            seams: VecDeque::new(),
+            in_seam: false,
+            escape: None,
+            sequence: Sequence::No,
+            letter: None,
+        };
         Place { at: 0, raw: self.start, apart: false, joined, hits: VecDeque::new() }
     }
 
@@ -99,7 +114,7 @@ impl Automaton {
 
     pub(super) fn feed(&self, place: &mut Place, bytes: &[u8]) {
         for byte in bytes {
-            if !place.apart && !matches!(byte, b'\n' | b'\r' | b'\\') {
+            if !place.apart && !parts(*byte) {
                 place.raw = self.nfa.next_state(Anchored::No, place.raw, *byte);
                 place.at += 1;
                 if self.nfa.is_match(place.raw) {
@@ -117,7 +132,8 @@ impl Automaton {
         if place.apart {
             let joined = &place.joined;
             certain = certain.min(joined.start(place.at, self.depth(joined.state)));
-            if let Some((state, from)) = joined.escape {
+            let letter = joined.letter.map(|(_, state, from)| (state, from));
+            for (state, from) in joined.escape.into_iter().chain(letter) {
                 certain = certain.min(joined.start(from, self.depth(state)));
             }
         }
@@ -140,11 +156,16 @@ impl Automaton {
         }
         let joined = &mut place.joined;
         match (byte, joined.escape) {
-            (b'\n' | b'\r', _) => joined.skip(at, place.at),
-            (b' ' | b'\t', _) if joined.in_seam => joined.skip(at, place.at),
+            _ if joined.is_in_sequence(byte) => joined.skip(at, place.at, false),
+            (b'\n' | b'\r', _) => joined.skip(at, place.at, true),
+            (b' ' | b'\t', _) if joined.in_seam => joined.skip(at, place.at, true),
             (b'n' | b'r', Some((state, from))) => {
                 joined.state = state;
-                joined.skip(from, place.at);
+                joined.skip(from, place.at, true);
+            }
+            _ if let Some((state, from)) = joined.unseen_letter(byte, at) => {
+                joined.state = state;
+                joined.skip(from, place.at, false);
             }
             _ => {
                 if byte != b'\\' {
@@ -160,33 +181,40 @@ impl Automaton {
             }
         }
         let joined = &mut place.joined;
-        // If these backslashes belong to a break, the search goes on from where they began.
+        // If these backslashes belong to a break, or this letter is not seen, the search goes on from where they began.
         let from = joined.escape.map_or(place.at, |(_, from)| from);
+        let from = joined.letter.map_or(from, |(.., begun)| from.min(begun));
         joined.forget(from, self.longest);
-        let differs = joined.state != place.raw || joined.escape.is_some();
+        let differs = joined.state != place.raw
+            || joined.escape.is_some()
+            || joined.letter.is_some()
+            || joined.sequence != Sequence::No;
         place.apart = differs && joined.seams.back().is_none_or(|seam| seam.length <= WIDEST_SEAM);
     }
 
     #[cold]
     fn found_raw(&self, place: &mut Place) {
-        if let Some((form, length)) = self.longest_at(place.raw, |_| true) {
+        if let Some((form, length)) = self.longest_at(place.raw, |_, _| true) {
             place.add(place.at - length, form, length);
         }
     }
 
     #[cold]
     fn found_joined(&self, place: &mut Place) {
-        let may_break = |form: usize| self.may_break.get(form).is_some_and(|may| *may);
-        if let Some((form, length)) = self.longest_at(place.joined.state, may_break) {
+        let (joined, end) = (&place.joined, place.at);
+        let counts = |form: usize, length: usize| {
+            self.may_break.get(form).is_some_and(|may| *may) || !joined.breaks_within(end, length)
+        };
+        if let Some((form, length)) = self.longest_at(joined.state, counts) {
             place.add(place.joined.start(place.at, length), form, length);
         }
     }
 
     /// The longest form that ends in a state.
-    fn longest_at(&self, state: StateID, counts: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
+    fn longest_at(&self, state: StateID, counts: impl Fn(usize, usize) -> bool) -> Option<(usize, usize)> {
         let ending = (0..self.nfa.match_len(state)).map(|nth| self.nfa.match_pattern(state, nth));
         let sized = |form: PatternID| (form.as_usize(), self.nfa.pattern_len(form));
-        ending.map(sized).filter(|(form, _)| counts(*form)).max_by_key(|(_, length)| *length)
+        ending.map(sized).filter(|(form, length)| counts(*form, *length)).max_by_key(|(_, length)| *length)
     }
 }
 
@@ -211,18 +239,42 @@ impl Joined {
         self.seams.clear();
         self.in_seam = false;
         self.escape = None;
+        self.sequence = Sequence::No;
+        self.letter = None;
     }
 
-    /// Leaves a piece of the text out.
-    fn skip(&mut self, from: usize, end: usize) {
-        self.in_seam = true;
+    /// Whether a byte belongs to the sequence that is there, or begins one.
+    fn is_in_sequence(&mut self, byte: u8) -> bool {
+        let next = self.sequence.step(byte).or_else(|| Sequence::No.step(byte));
+        self.sequence = next.unwrap_or_default();
+        next.is_some()
+    }
+
+    /// Where a character that is not seen began and the state there, if this is its last byte.
+    fn unseen_letter(&mut self, byte: u8, at: usize) -> Option<(StateID, usize)> {
+        let known = self.letter.as_mut().map(|(letter, ..)| letter.push(byte));
+        match known {
+            Some(Known::Open) => None,
+            Some(Known::Unseen) => self.letter.take().map(|(_, state, from)| (state, from)),
+            Some(Known::Other) | None => {
+                self.letter = Letter::begin(byte).map(|letter| (letter, self.state, at));
+                None
+            }
+        }
+    }
+
+    /// Leaves a piece of the text out, because a line breaks there or nothing is seen there.
+    fn skip(&mut self, from: usize, end: usize, breaks: bool) {
+        self.in_seam |= breaks;
         self.escape = None;
+        self.letter = None;
         match self.seams.back_mut().filter(|seam| seam.end == from) {
             Some(seam) => {
                 seam.end = end;
                 seam.length += end - from;
+                seam.breaks |= breaks;
             }
-            None => self.seams.push_back(Seam { at: from - self.skipped, end, length: end - from }),
+            None => self.seams.push_back(Seam { at: from - self.skipped, end, length: end - from, breaks }),
         }
         self.skipped += end - from;
     }
@@ -234,10 +286,22 @@ impl Joined {
         (end - length).saturating_sub(within.map(|seam| seam.length).sum())
     }
 
+    /// Whether a line breaks within the `length` bytes besides breaks that stand before `end`.
+    fn breaks_within(&self, end: usize, length: usize) -> bool {
+        let start = (end - self.skipped).saturating_sub(length);
+        self.seams.iter().rev().take_while(|seam| seam.at > start).any(|seam| seam.breaks)
+    }
+
     /// Forgets breaks before which nothing begins any more.
     fn forget(&mut self, at: usize, longest: usize) {
         while self.seams.front().is_some_and(|seam| seam.at + longest < at - self.skipped) {
             self.seams.pop_front();
         }
     }
+}
+
+/// Whether the two searches may part at a byte: a break, a backslash, a control character, or the first byte of a character
+/// that may not be seen.
+fn parts(byte: u8) -> bool {
+    matches!(byte, 0..0x09 | 0x0a..0x20 | b'\\' | 0x7f | 0xc2..=0xf4)
 }

@@ -131,6 +131,67 @@ fn long_secrets_are_found_over_any_number_of_line_breaks() {
     }
 }
 
+/// Everything that is put between the letters of a secret and that a reader does not see.
+#[test]
+fn secrets_are_found_behind_what_is_not_seen() {
+    let long = "sk-live-51Hq8ZbW2xKp9Rt7";
+    let secrets = Secrets::new([("TOKN", long), ("PIN", "1234"), ("NAME", "J\u{e9}r\u{f4}me-K3y")]).unwrap();
+    for unseen in [
+        "\u{1b}[1m",
+        "\u{1b}[0m\u{1b}[38;5;196m",
+        "\u{1b}[01;31m\u{1b}[K",
+        "\u{1b}(B\u{1b}[m",
+        "\u{1b}]8;;http://x\u{1b}\\",
+        "\u{1b}]0;title\u{7}",
+        "\u{200b}",
+        "\u{feff}\u{2060}",
+        "\u{ad}",
+        "\u{e0041}",
+        "\0",
+        "\u{8}",
+    ] {
+        for (secret, mark) in [(long, "TOKN"), ("1234", "PIN"), ("J\u{e9}r\u{f4}me-K3y", "NAME")] {
+            for at in (1..secret.len()).filter(|at| secret.is_char_boundary(*at)) {
+                let text = format!("is {}{unseen}{} \u{e9}{unseen}.", &secret[..at], &secret[at..]);
+                let expected = format!("is [REDACTED:{mark}] \u{e9}{unseen}.");
+                assert_eq!(secrets.redact(&text), expected, "{text:?}");
+                assert_eq!(streamed(&secrets, &text, &[1, 3]), expected, "{text:?}");
+            }
+            let spread: String =
+                secret.chars().flat_map(|letter| [letter.to_string(), unseen.to_owned()]).collect();
+            assert_eq!(secrets.redact(&spread), format!("[REDACTED:{mark}]{unseen}"), "{spread:?}");
+        }
+    }
+    // A line that breaks is seen, also among what is not.
+    for text in ["12\u{1b}[0m\n\u{1b}[1m34", "12\n\u{200b}34", "12\u{e9}34", "12\u{1b}[1"] {
+        assert_eq!(secrets.redact(text), text, "{text:?}");
+    }
+}
+
+#[test]
+fn prints_of_bytes_are_found() {
+    let secrets = secrets();
+    let pairs: Vec<String> = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
+    for between in [" ", ":", "\\x", ", 0x"] {
+        let text = pairs.join(between);
+        assert!(secrets.redact(&text).contains("[REDACTED:TOKEN]"), "{text}");
+        assert!(
+            secrets
+                .redact(&text.to_uppercase().replace("0X", "0x").replace("\\X", "\\x"))
+                .contains("[REDACTED")
+        );
+    }
+    for first in ["", "41"] {
+        let all = format!("{first}{}", pairs.concat());
+        let groups: Vec<&str> =
+            (0..all.len().div_ceil(4)).map(|nth| &all[nth * 4..(nth * 4 + 4).min(all.len())]).collect();
+        let text = groups.join(" ");
+        assert!(secrets.redact(&text).contains("[REDACTED:TOKEN]"), "{text}");
+    }
+    let quoted = Secrets::new([("T", r#"a"b\c'd"#), ("U", r#"e"f\gh"#)]).unwrap();
+    assert_eq!(quoted.redact(r#"'a"b\\c\'d' 'e"f\\gh'"#), "'[REDACTED:T]' '[REDACTED:U]'");
+}
+
 #[test]
 fn short_secrets_are_found_only_as_one_piece() {
     let secrets = Secrets::new([("PIN", "1234"), ("WORD", "hunter2pass")]).unwrap();

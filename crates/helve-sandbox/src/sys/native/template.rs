@@ -56,7 +56,7 @@ pub(super) struct Private {
 /// How many mounts may lie below private directories.
 pub(super) const MOST_NESTED: usize = 128;
 
-/// Directories that belong to the system, whose owner inside stays who he is.
+/// Directories that belong to the system, whose owner inside stays who he is where they are only looked at.
 const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix"];
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -172,7 +172,8 @@ fn shown(setup: &Setup, identity: &mut Identity, path: &Path, writable: bool) ->
     let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
     let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | read_only;
     set_attributes(tree.as_fd(), attributes, None).map_err(|errno| (Step::Mounts, errno))?;
-    if !SYSTEM.iter().any(|system| path.starts_with(system)) && !path.starts_with("/etc") {
+    let is_system = SYSTEM.iter().any(|system| path.starts_with(system)) || path.starts_with("/etc");
+    if writable || !is_system {
         identity.adopt(tree.as_fd(), writable, path == setup.workspace)?;
     }
     Ok(tree)

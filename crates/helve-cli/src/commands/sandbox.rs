@@ -276,7 +276,8 @@ fn run(global: &Global, options: Options, caught: &Arc<AtomicI32>) -> Result<Ran
         asked::asked(global, &options, on_terminal)?;
     let workspace = view.workspace.clone();
     let hide = options.hide.iter().filter_map(|path| std::path::absolute(path).ok()).collect();
-    let said = Said { policy, view: view.clone(), hide, time: options.time };
+    let read_only = options.read_only.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let said = Said { policy, view: view.clone(), hide, read_only, time: options.time };
     let backend = match choice {
         SandboxChoice::Auto => sandbox::ladder(view, limits, Some(state.clone()))?,
         choice => sandbox::backend(&choice, view, limits)?,

@@ -7,6 +7,7 @@ use helve::store::{Home, StoreError};
 use helve::{ErrorKind, WireError};
 use serde_json::json;
 
+use crate::commands::sandbox;
 use crate::harmless::harmless;
 use crate::ui;
 
@@ -113,17 +114,19 @@ pub(crate) fn bad_usage(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
     }
-    if asks_for_sandbox(std::env::args_os().skip(1)) {
-        tell_and_exit(error, crate::commands::sandbox::FAILED);
-    }
+    let is_sandbox = asks_for_sandbox(std::env::args_os().skip(1));
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if !words.any(|word| word == "--json") {
-        tell_and_exit(error, USAGE);
+        tell_and_exit(error, if is_sandbox { sandbox::FAILED } else { USAGE });
     }
     let told = error.render().to_string();
     let (message, hint) = told.split_once("\n\n").unwrap_or((&told, ""));
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let hint = Some(hint.trim().to_owned()).filter(|hint| !hint.is_empty());
+    if is_sandbox {
+        ui::tell(&sandbox::bad_usage(message, hint));
+        std::process::exit(sandbox::FAILED.into());
+    }
     match print(ErrorKind::InvalidParams, message, hint) {
         Ok(()) => std::process::exit(USAGE.into()),
         Err(_) => tell_and_exit(error, USAGE),
@@ -158,6 +161,7 @@ impl From<StoreError> for Failure {
         match &error {
             StoreError::NoSuchSession(session) => Failure::no_session(session).with_code(USAGE),
             StoreError::Home { .. }
+            | StoreError::NotText(_)
             | StoreError::BadSession(_)
             | StoreError::BadCall(_)
             | StoreError::BadBlobId(_)

@@ -9,6 +9,7 @@
 pub(crate) mod lane;
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstream::AutoStream;
@@ -49,7 +50,12 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     whoever_reads(heard::print_json(value))
 }
 
-/// The same for what has no sense without a reader: that there is none any more is the failure [`Failure::ReaderGone`].
+/// A path as JSON has it: as text, in which a mark stands for what is not UTF-8. `json!` itself panics at such a path.
+pub(crate) fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Printing for what has no sense without a reader: that there is none any more is the failure [`Failure::ReaderGone`].
 pub(crate) mod heard {
     use super::*;
 

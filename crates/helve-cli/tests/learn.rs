@@ -303,6 +303,12 @@ fn a_command_that_needs_nothing_changes_nothing_and_a_profile_is_never_overwritt
     assert!(fs::read_to_string(&profile).unwrap().ends_with("# Nothing.\n"));
     let again = scene.place.run(&["sandbox", "--learn", "--write", profile.to_str().unwrap(), "--", "true"]);
     assert!(again.code == 125 && again.stderr.contains("cannot be written"), "{again:?}");
+    // What commands could change is no profile.
+    for file in ["p.toml", "../ws/p.toml"] {
+        let inside = scene.place.run(&["sandbox", "--learn", "--write", file, "--", "true"]);
+        assert!(inside.code == 125 && inside.stderr.contains("outside of"), "{inside:?}");
+        assert!(!scene.place.has("p.toml"));
+    }
     let told = scene.place.run(&["sandbox", "--learn", "--", "true"]);
     assert!(
         told.stdout.contains("# Nothing.\n") && told.stdout.contains("helve sandbox -- true"),

@@ -148,7 +148,7 @@ fn system_roots() -> impl Iterator<Item = PathBuf> {
 pub(crate) struct Wishes<'a> {
     pub(crate) sandbox: &'a SandboxChoice,
     pub(crate) read_only: &'a [PathBuf],
-    pub(crate) read_write: &'a [PathBuf],
+    pub(crate) read_write: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) protected: &'a [String],
     pub(crate) deny_read: &'a [String],
@@ -167,10 +167,14 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
     let in_image = matches!(wishes.sandbox, SandboxChoice::Container(_));
     let found = if in_image { Found::default() } else { toolchains(around, Some(workspace)) };
     let system = system_roots().filter(|_| !in_image);
-    let mut read_only: Vec<PathBuf> = system.chain(found.shown.iter().cloned()).collect();
-    read_only.extend(wishes.read_only.iter().filter(|path| path.exists()).cloned());
-    let read_write = wishes.read_write.iter().filter(|path| path.exists()).cloned().collect();
+    let usual: Vec<PathBuf> = system.chain(found.shown.iter().cloned()).collect();
+    let named = wishes.read_only.iter().filter(|path| path.exists()).cloned();
+    let mut read_only: Vec<PathBuf> = usual.iter().cloned().chain(named).collect();
+    let read_write: Vec<PathBuf> = wishes.read_write.iter().filter(|path| path.exists()).cloned().collect();
     let path = search_path(&found, &read_only, workspace, wishes.path_append, around);
+    // Only what the owner names himself keeps commands from writing where he lets them.
+    let overruled = overruled(&usual, &read_write);
+    read_only.retain(|path| !overruled.contains(path) || wishes.read_only.contains(path));
 
     let mut env = BTreeMap::new();
     let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
@@ -223,6 +227,17 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
         explain: wishes.explain,
         shell: wishes.shell,
     }
+}
+
+/// Which of the usual places lie in what the owner lets commands write, whatever links lead there.
+fn overruled(usual: &[PathBuf], read_write: &[PathBuf]) -> Vec<PathBuf> {
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let writable: Vec<PathBuf> = read_write.iter().map(real).collect();
+    if writable.is_empty() {
+        return Vec::new();
+    }
+    let is_written = |path: &&PathBuf| writable.iter().any(|root| real(path).starts_with(root));
+    usual.iter().filter(is_written).cloned().collect()
 }
 
 /// The caller's own order as far as it leads into visible places, then the usual places, then what the owner appends.

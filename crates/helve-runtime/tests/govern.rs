@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use common::{Printer, builder, fake, journal, open_schema, says, shell_tool};
 use helve_core::{
-    Act, BoxFuture, Call, Cancel, Cause, Denied, Ended, Exit, Output, OutputSink, Removed, SandboxReport,
-    ShellBackend, ShellJob, ToolError, ToolSpec,
+    Act, BoxFuture, Call, Cancel, Cause, Denied, Ended, ErrorKind, Exit, Output, OutputSink, Removed,
+    SandboxReport, ShellBackend, ShellJob, ToolError, ToolSpec,
 };
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -334,6 +334,30 @@ async fn arguments_beyond_the_limit_are_not_recorded_whatever_the_tool() {
         assert!(!runtime.call(Call::new(tool, helve_core::Args::Text(text))).await.ok);
     }
     assert!(!journal(dir.path()).contains("words"), "{}", journal(dir.path()));
+}
+
+#[tokio::test]
+async fn arguments_beyond_the_limit_are_refused_with_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = json!({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]});
+    let spec = ToolSpec::new("close", "", schema).sensitive(&["key"]);
+    let close = fake(spec, |_, _| Box::pin(async { Ok(Output::text("")) }));
+    let runtime = builder(dir.path(), "[limits]\nargs_bytes = 2000\n")
+        .register(says("t", "x"))
+        .register(close)
+        .build()
+        .unwrap();
+    let value = json!({"key": "a".repeat(3000)});
+    let texts = [value.to_string(), " ".repeat(3000), "[".repeat(3000), "x".repeat(3000)];
+    for args in texts.map(helve_core::Args::Text).into_iter().chain([value.into()]) {
+        for tool in ["t", "close"] {
+            let result = runtime.call(Call::new(tool, args.clone())).await;
+            let error = result.error.as_ref().unwrap();
+            assert_eq!(error.kind, ErrorKind::TooLarge, "{error:?}");
+            assert!(error.message.contains("longer than the limit of 2000 bytes"), "{error:?}");
+            assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("limits.args_bytes")), "{error:?}");
+        }
+    }
 }
 
 const PIN: u64 = 918_273_645;

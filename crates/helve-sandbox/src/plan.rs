@@ -216,7 +216,7 @@ impl Plan {
             self.show(rule, Mount::ReadOnly);
         }
         self.hide(rules);
-        self.drop_repetitions();
+        self.drop_repetitions(&rules.workspace.real);
         Ok(())
     }
 
@@ -254,13 +254,13 @@ impl Plan {
         path.ancestors().skip(1).find_map(|above| self.0.get(above))
     }
 
-    /// Takes out what the mount above shows already, and links that lie where the outside shows them.
-    fn drop_repetitions(&mut self) {
+    /// Takes out what the mount above shows already, but the workspace, and links that lie where the outside shows them.
+    fn drop_repetitions(&mut self, workspace: &Path) {
         let repeated = |(path, mount): (&PathBuf, &Mount)| {
             let above = self.above(path)?;
             let repeated = match mount {
                 // A writable one stays: as a mount point it cannot be moved away from under the rules inside it.
-                Mount::ReadOnly => *above == Mount::ReadOnly,
+                Mount::ReadOnly => *above == Mount::ReadOnly && path != workspace,
                 Mount::Link(_) | Mount::File(_) | Mount::Copy => {
                     above.shows_outside() || matches!(above, Mount::Link(_))
                 }

@@ -37,6 +37,12 @@ pub enum StoreError {
     /// A value has no form in JSON.
     #[error("this cannot be written as JSON: {0}")]
     NotJson(String),
+    /// A path that a list of paths cannot hold.
+    #[error(
+        "the path {0} is not UTF-8, and trusted files are kept by their paths as text. Rename the directory that is \
+         not, or work in another"
+    )]
+    NotText(String),
     /// A JSON value nested deeper than a journal line may be.
     #[error("the JSON value is nested deeper than {0} levels; flatten it")]
     TooDeep(usize),

@@ -37,16 +37,13 @@ impl Home {
             )));
         }
         let path = fs::canonicalize(path).map_err(failed)?;
+        // Said before it is opened, which would only say that it is not permitted.
+        check_rights(&path, &path.metadata().map_err(failed)?).map_err(refuse)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
         let dir = fs::File::from(dir);
         let metadata = dir.metadata().map_err(failed)?;
-        let (owner, me) = (metadata.uid(), rustix::process::geteuid().as_raw());
-        if owner != me {
-            return Err(refuse(format!(
-                "it belongs to user {owner}, not to user {me}. Set HELVE_HOME to a directory of your own"
-            )));
-        }
+        check_rights(&path, &metadata).map_err(refuse)?;
         if metadata.mode() & 0o077 != 0 {
             let names = files::names(&dir).map_err(failed)?;
             if !names.is_empty() && !names.iter().any(|name| name == SESSIONS) {
@@ -119,6 +116,21 @@ impl Home {
     }
 }
 
+/// Whether a state directory is the caller's, and he may look into it.
+fn check_rights(path: &Path, found: &fs::Metadata) -> Result<(), String> {
+    let (owner, me) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner != me {
+        return Err(format!(
+            "it belongs to user {owner}, not to user {me}. Set HELVE_HOME to a directory of your own"
+        ));
+    }
+    if me != 0 && found.mode() & 0o500 != 0o500 {
+        let (mode, path) = (found.mode() & 0o777, path.display());
+        return Err(format!("its mode {mode:03o} keeps its own user out. Run `chmod 700 {path}`"));
+    }
+    Ok(())
+}
+
 /// Makes a directory and those above it that are missing, for the owner alone whatever the umask is.
 fn make_path(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.is_dir()).collect();
@@ -137,7 +149,14 @@ fn default_path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathB
     // The XDG rules say that a relative path in its variables is to be ignored.
     let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
     if let Some(home) = variable("HELVE_HOME").filter(|path| !path.as_os_str().is_empty()) {
-        return Ok(home);
+        if home.is_absolute() {
+            return Ok(home);
+        }
+        // It would be another directory wherever Helve is started.
+        return Err(StoreError::Home {
+            path: home.display().to_string(),
+            reason: "it is not absolute. Set HELVE_HOME to a path that begins with /".to_owned(),
+        });
     }
     if let Some(state) = absolute("XDG_STATE_HOME") {
         return Ok(state.join("helve"));
@@ -196,6 +215,29 @@ mod tests {
     }
 
     #[test]
+    fn rights_that_are_missing_are_said_with_the_remedy() {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("home");
+        fs::create_dir(&path).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            let error = Home::open(&path).unwrap_err().to_string();
+            assert!(error.contains("belongs to user 12345") && error.contains("HELVE_HOME"), "{error}");
+            return;
+        }
+        for mode in [0o000, 0o200, 0o600] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            for error in [Home::open(&path).err(), crate::Trust::open_existing(&path).err()] {
+                let error = error.unwrap().to_string();
+                let (place, remedy) = (path.display(), "Run `chmod 700");
+                assert!(error.contains(&place.to_string()) && error.contains(remedy), "{mode:o} {error}");
+            }
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        Home::open(&path).unwrap();
+    }
+
+    #[test]
     fn the_environment_decides_in_order() {
         let with = |pairs: &'static [(&str, &str)]| {
             default_path_from(move |name| {
@@ -208,6 +250,12 @@ mod tests {
         let relative = &[("HELVE_HOME", ""), ("XDG_STATE_HOME", "x"), ("HOME", "/u")];
         assert_eq!(with(relative).unwrap(), Path::new("/u/.local/state/helve"));
         assert!(with(&[]).is_err());
+        for relative in ["h", "./h", "../h", "~/h"] {
+            let error =
+                default_path_from(|name| Some(if name == "HELVE_HOME" { relative } else { "/u" }.into()));
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(relative) && error.contains("begins with /"), "{error}");
+        }
     }
 
     #[test]

@@ -51,17 +51,21 @@ impl Trust {
     /// The same for the state directory at this path; none when nothing was ever trusted there. Makes nothing.
     pub fn open_existing(home: &Path) -> Result<Option<Trust>, StoreError> {
         match home.join(FILE).symlink_metadata() {
-            Ok(_) => Ok(Some(Trust::new(&Home::open(home)?))),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 Ok(None)
             }
-            Err(error) => Err(failed(FILE, error)),
+            // Where it cannot even be looked for, the directory says why.
+            _ => Ok(Some(Trust::new(&Home::open(home)?))),
         }
     }
 
     /// Trusts exactly this text at this path; what was trusted there before no longer is.
     pub fn trust(&self, path: &Path, text: &str) -> Result<TrustedFile, StoreError> {
         let path = absolute(path)?;
+        // Another path must not be written down for one that has no form in JSON.
+        if path.to_str().is_none() {
+            return Err(StoreError::NotText(path.display().to_string()));
+        }
         let trusted_at_us = files::microseconds(files::now());
         let new = TrustedFile { path, text: text.to_owned(), trusted_at_us };
         self.change(|files| {
@@ -143,14 +147,8 @@ fn read(file: &File) -> io::Result<Vec<TrustedFile>> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
-    let name = || path.display().to_string();
-    let full = std::path::absolute(path)
-        .map_err(|error| StoreError::io("cannot tell where the file is", name(), error))?;
-    // Another path must not be written down for one that has no form in JSON.
-    match full.to_str() {
-        Some(_) => Ok(full),
-        None => Err(StoreError::NotJson(format!("the path {} is not UTF-8", name()))),
-    }
+    std::path::absolute(path)
+        .map_err(|error| StoreError::io("cannot tell where the file is", path.display().to_string(), error))
 }
 
 fn failed(name: &str, error: io::Error) -> StoreError {
@@ -184,6 +182,17 @@ mod tests {
         assert_eq!(trust.list().unwrap(), [again], "an older text is not trusted any more");
         assert!(Trust::open_existing(&dir.path().join("home")).unwrap().is_some());
         assert!(trust.revoke(path).unwrap());
+        assert_eq!(trust.trusted(path).unwrap(), None);
+        assert!(!trust.revoke(path).unwrap());
+    }
+
+    #[test]
+    fn a_path_that_is_not_text_is_never_trusted_and_in_nobodys_way() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (_dir, trust) = place();
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"/w\xff/helve.toml"));
+        trust.trust(Path::new("/w\u{fffd}/helve.toml"), "other").unwrap();
+        assert!(matches!(trust.trust(path, "a"), Err(StoreError::NotText(_))));
         assert_eq!(trust.trusted(path).unwrap(), None);
         assert!(!trust.revoke(path).unwrap());
     }

@@ -152,12 +152,12 @@ async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8
     }
 }
 
-/// Says who answers, and where a talk was left.
+/// Says whom messages go to, and where a talk was left.
 fn greet(talk: &Talk, last: Option<&String>) {
     let card = &talk.card;
     let who = format!("{}:{}", one_line(&card.provider, 40), one_line(&card.name, 80));
     let resumed = last.map(|last| format!("; you said last: {}", one_line(last, 60))).unwrap_or_default();
-    ui::note(&format!("{who} answers; /help says what else there is{resumed}"));
+    ui::note(&format!("messages go to {who}; /help says what else there is{resumed}"));
 }
 
 /// What the owner said, not the loop.

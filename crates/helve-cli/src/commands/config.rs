@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::harmless;
-use crate::{setup, ui};
+use crate::{setup, ui, workspace_file};
 
 /// Show, check or start the configuration
 #[derive(ClapArgs)]
@@ -83,11 +83,13 @@ fn check(global: &Global) -> Result<(), Failure> {
     let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
     // What only a call would run into counts too: rules for tools that do not exist, secrets that cannot be read.
     let runtime = setup::runtime_with(global, policy)?;
-    let warnings = runtime.policy().check_all().map_err(|error| Failure::usage(error.to_string()))?;
+    let mut warnings = runtime.policy().check_all().map_err(|error| Failure::usage(error.to_string()))?;
+    warnings.extend(in_workspace(global)?);
     let owners = [sources.system, sources.user].into_iter().flatten().filter(|file| file.exists());
     // The trusted file counts as it was trusted, also when it is gone.
     let files: Vec<_> = owners.chain(sources.workspace.map(|file| file.path)).collect();
     if global.json {
+        let files: Vec<String> = files.iter().map(|file| ui::path_text(file)).collect();
         return ui::print_json(&json!({"ok": true, "files": files, "warnings": warnings}));
     }
     for warning in &warnings {
@@ -96,6 +98,25 @@ fn check(global: &Global) -> Result<(), Failure> {
     let read: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let read = if read.is_empty() { "no file".to_owned() } else { read.join(", ") };
     ui::print(&harmless(&format!("The configuration is sound ({read} read).")))
+}
+
+/// What is wrong with a file of `--config` that lies where commands can write.
+fn in_workspace(global: &Global) -> Result<Option<String>, Failure> {
+    let Some(file) = &global.config else { return Ok(None) };
+    let workspace = setup::workspace(global)?;
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // The workspace's own file is checked for what it is there.
+    if real(file) == real(&workspace_file::path(&workspace)) {
+        return Ok(None);
+    }
+    Ok(real(file).starts_with(real(&workspace)).then(|| {
+        format!(
+            "{} lies in the workspace {}, where commands could change it: with this --config no call may touch the workspace. Keep \
+             the file elsewhere, or name another directory with --workspace",
+            file.display(),
+            workspace.display()
+        )
+    }))
 }
 
 fn init(global: &Global, force: bool) -> Result<(), Failure> {
@@ -118,6 +139,9 @@ fn init(global: &Global, force: bool) -> Result<(), Failure> {
         opened => opened.map_err(cannot)?,
     };
     out.write_all(helve::starter().as_bytes()).map_err(cannot)?;
+    if global.json {
+        return ui::print_json(&json!({"file": ui::path_text(&file)}));
+    }
     ui::note(&harmless(&format!("{} is written; every line in it is a comment", file.display())));
     Ok(())
 }
@@ -125,7 +149,7 @@ fn init(global: &Global, force: bool) -> Result<(), Failure> {
 fn path(global: &Global) -> Result<(), Failure> {
     let user = user_file(global)?;
     if global.json {
-        let place = |path: &Path| json!({"path": path, "exists": path.exists()});
+        let place = |path: &Path| json!({"path": ui::path_text(path), "exists": path.exists()});
         let system = setup::sources(global).system;
         return ui::print_json(&json!({
             "system": system.as_deref().map(place),

@@ -62,7 +62,7 @@ pub(crate) fn diff(global: &Global, options: Options) -> Result<u8, Failure> {
     let call = match options.call {
         Some(call) => call,
         None => {
-            let entries = undo::of_session(&running.runtime, session.as_deref())?;
+            let entries = undo::of_named(global, &running.runtime, session.as_deref())?;
             undo::last(&entries).ok_or_else(undo::none)?.record.call.clone()
         }
     };

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args as ClapArgs, ValueEnum};
 use helve::sandbox::{self, Attach, Ended, Explained, SandboxChoice};
-use helve::{Cancel, CancelHandle, Exit, ToolError};
+use helve::{Cancel, CancelHandle, ErrorKind, Exit, ToolError};
 use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -131,7 +131,7 @@ pub(crate) struct Options {
     /// Find out what the command needs: run it again and again, changing nothing, and print the smallest profile
     #[arg(long, conflicts_with_all = ["dry_run", "report"])]
     learn: bool,
-    /// Write the profile that --learn finds into this file, which must not be there
+    /// Write the profile that --learn finds into this file outside the workspace, which must not be there
     #[arg(long, value_name = "FILE", requires = "learn")]
     write: Option<PathBuf>,
     /// Which sandbox
@@ -171,7 +171,14 @@ pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> 
     if options.learn {
         return learn::learn(global, &options).map_err(failed);
     }
-    let place = place(global, &options).map_err(failed)?;
+    let place = match place(global, &options) {
+        Ok(place) => place,
+        Err(failure) if global.json => {
+            ui::tell(&bad_usage(&failure.message(), None));
+            return Ok(FAILED);
+        }
+        Err(failure) => return Err(failed(failure)),
+    };
     let time = options.time;
     let dry_run = options.dry_run;
     let caught = Arc::new(AtomicI32::new(0));
@@ -222,6 +229,12 @@ pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> 
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     Ok(code)
+}
+
+/// The report on a command line that could not be read.
+pub(crate) fn bad_usage(message: &str, hint: Option<String>) -> String {
+    let error = ToolError { hint, ..ToolError::new(ErrorKind::InvalidParams, message) };
+    format!("{}\n", report::not_started(&error, FAILED, Duration::ZERO))
 }
 
 fn tell(error: &ToolError) {
@@ -276,7 +289,8 @@ fn run(global: &Global, options: Options, caught: &Arc<AtomicI32>) -> Result<Ran
         asked::asked(global, &options, on_terminal)?;
     let workspace = view.workspace.clone();
     let hide = options.hide.iter().filter_map(|path| std::path::absolute(path).ok()).collect();
-    let said = Said { policy, view: view.clone(), hide, time: options.time };
+    let read_only = options.read_only.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let said = Said { policy, view: view.clone(), hide, read_only, time: options.time };
     let backend = match choice {
         SandboxChoice::Auto => sandbox::ladder(view, limits, Some(state.clone()))?,
         choice => sandbox::backend(&choice, view, limits)?,

@@ -119,7 +119,7 @@ fn write_manual(runtime: &Runtime, file: Option<&Path>, json: bool) -> Result<()
     };
     std::fs::write(path, text)
         .map_err(|error| Failure::usage(format!("the file {} cannot be written: {error}", path.display())))?;
-    if json { ui::print_json(&json!({"file": path})) } else { Ok(()) }
+    if json { ui::print_json(&json!({"file": ui::path_text(path)})) } else { Ok(()) }
 }
 
 /// All specs, or the one that has this name or alias.

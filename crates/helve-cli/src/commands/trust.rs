@@ -86,7 +86,7 @@ fn revoke(global: &Global, note: Option<&str>) -> Result<(), Failure> {
         )));
     }
     if global.json {
-        return ui::print_json(&json!({"revoked": path}));
+        return ui::print_json(&json!({"revoked": ui::path_text(&path)}));
     }
     ui::note(&harmless(&format!("{shown} is trusted no longer")));
     Ok(())

@@ -46,14 +46,14 @@ pub(crate) fn undo(global: &Global, options: Options) -> Result<u8, Failure> {
     let running = Running::new(global, policy)?;
     settle(&running.runtime);
     if options.list {
-        let entries = of_session(&running.runtime, session.as_deref())?;
+        let entries = of_named(global, &running.runtime, session.as_deref())?;
         let next = last(&entries).map(|entry| entry.record.call.clone());
         return list(&entries, next.as_deref(), global.json);
     }
     let call = match options.call {
         Some(call) => call,
         None => {
-            let entries = of_session(&running.runtime, session.as_deref())?;
+            let entries = of_named(global, &running.runtime, session.as_deref())?;
             let record = &last(&entries).ok_or_else(none)?.record;
             let paths: Vec<&str> = record.changes.iter().map(|change| change.path.as_str()).collect();
             let what = format!("{} of {}", record.tool, moment::show(record.at_us));
@@ -93,6 +93,22 @@ pub(super) fn of_session(runtime: &Runtime, session: Option<&str>) -> Result<Vec
     let mut entries = runtime.file_calls().map_err(|error| diff::told(&error))?;
     if let Some(session) = session {
         entries.retain(|entry| entry.record.session == session);
+    }
+    Ok(entries)
+}
+
+/// The same for a command. A session that an option names has to be there.
+pub(super) fn of_named(
+    global: &Global,
+    runtime: &Runtime,
+    session: Option<&str>,
+) -> Result<Vec<UndoEntry>, Failure> {
+    let entries = of_session(runtime, session)?;
+    if let (true, Some(session)) = (entries.is_empty(), &global.session) {
+        let known = setup::existing_home()?.map(|home| home.sessions_ever_seen()).transpose()?;
+        if !known.is_some_and(|known| known.contains(session)) {
+            return Err(Failure::no_session(session));
+        }
     }
     Ok(entries)
 }

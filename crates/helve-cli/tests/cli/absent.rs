@@ -23,12 +23,15 @@ fn said(world: &World, args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_session_that_is_not_there() {
     let world = World::new();
-    let commands: [(&[&str], i32); 7] = [
+    let commands: [(&[&str], i32); 10] = [
         (&["verify", "absent"], 2),
         (&["log", "--session", "absent"], 1),
         (&["replay", "absent", "--frozen"], 2),
         (&["what-if", "absent", "--policy", "more.toml"], 2),
         (&["export", "absent"], 1),
+        (&["undo", "--session", "absent"], 1),
+        (&["undo", "--list", "--session", "absent"], 1),
+        (&["diff", "--session", "absent"], 1),
         (&["agent", "--resume", "absent", "x"], 1),
         (&["chat", "--resume", "absent"], 1),
     ];

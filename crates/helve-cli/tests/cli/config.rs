@@ -156,6 +156,38 @@ fn nothing_is_read_from_the_workspace() {
 }
 
 #[test]
+fn a_file_that_no_call_would_take_is_a_warning() {
+    let world = World::new();
+    std::fs::write(world.workspace().join("own.toml"), "").unwrap();
+    let inside = world.run(&["config", "check", "--json", "--config", "own.toml"]).json();
+    let warning = inside["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("own.toml lies in the workspace") && warning.contains("--workspace"),
+        "{inside}"
+    );
+    assert_eq!(world.run(&["call", "--config", "own.toml", "list_dir", "path=."]).code, Some(3));
+    let elsewhere = ["config", "check", "--json", "--config", "own.toml", "--workspace", "../user"];
+    assert_eq!(world.run(&elsewhere).json()["warnings"], json!([]));
+}
+
+#[test]
+fn a_state_directory_that_depends_on_where_helve_is_started_is_refused() {
+    let world = World::new();
+    for args in [
+        &["call", "echo", "message=x"] as &[&str],
+        &["log"],
+        &["config", "path", "--json"],
+        &["mcp", "install", "cursor", "--print"],
+    ] {
+        let ended = world.helve(args).env("HELVE_HOME", "../state").output().unwrap();
+        let said = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("../state") && said.contains("begins with /"), "{args:?}: {said}");
+    }
+    assert!(!world.path("state").exists());
+}
+
+#[test]
 fn init_writes_a_sound_file_once() {
     let world = World::new();
     let ended = world.run(&["config", "init"]);
@@ -170,7 +202,11 @@ fn init_writes_a_sound_file_once() {
     assert_eq!(again.code, Some(2));
     assert!(again.stderr.contains("--force"), "{again:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "parallel = false\n");
-    assert_eq!(world.run(&["config", "init", "--force"]).code, Some(0));
+    let forced = world.run(&["config", "init", "--force", "--json"]);
+    assert_eq!(
+        (forced.code, forced.json()),
+        (Some(0), json!({"file": world.path("config/helve/helve.toml")}))
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
 }
 

@@ -32,6 +32,8 @@ mod tools;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]
+mod unnamed;
+#[cfg(test)]
 mod unread;
 #[cfg(test)]
 mod why;

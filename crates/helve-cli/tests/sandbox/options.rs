@@ -148,6 +148,12 @@ fn options_that_cannot_be_kept_are_refused_with_a_remedy() {
         let ran = place.run(&[&["sandbox"], *options].concat());
         assert_eq!((ran.code, ran.stdout.as_str()), (125, ""), "{options:?}: {ran:?}");
         assert!(ran.stderr.contains(remedy), "{options:?}: {ran:?}");
+        let told = place.run(&[&["--json", "sandbox"], *options].concat());
+        let report: Value = serde_json::from_str(&told.stderr).unwrap_or_else(|_| panic!("{told:?}"));
+        assert_eq!((told.code, &report["ended"]), (125, &json!("not_started")), "{options:?}: {told:?}");
+        let error = &report["error"];
+        let said = [&error["message"], &error["hint"]].map(|text| text.as_str().unwrap_or_default()).concat();
+        assert!(error["kind"].is_string() && said.contains(remedy), "{options:?}: {told:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::document::{self, Node, Raw};
 use super::hook;
@@ -94,11 +94,16 @@ pub struct Origin {
     /// The layer.
     pub layer: Layer,
     /// The file, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub file: Option<PathBuf>,
     /// The line in it, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
+}
+
+/// A path as text, in which a mark stands for what is not UTF-8.
+fn as_text<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(to)
 }
 
 impl fmt::Display for Origin {

@@ -1,7 +1,7 @@
 //! What commands are confined to: the view of the world and the bounds that a sandbox carries out.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use helve_core::{CallGroup, Explain, ProcessLimits, View};
 
@@ -27,6 +27,11 @@ impl Policy {
 
     /// What commands in `workspace` see; `home_state`, where Helve keeps its own state, is always hidden.
     pub fn view(&self, workspace: &Path, home_state: &Path) -> View {
+        self.view_writing(workspace, home_state, &[])
+    }
+
+    /// The same, with more that commands can write.
+    pub fn view_writing(&self, workspace: &Path, home_state: &Path, more: &[PathBuf]) -> View {
         let inner = &self.inner;
         let settings = &inner.settings;
         let mut hidden = inner.hidden.clone();
@@ -40,7 +45,7 @@ impl Policy {
         let wishes = Wishes {
             sandbox: &inner.sandbox,
             read_only: &inner.guard.opened.read_only,
-            read_write: &inner.guard.opened.read_write,
+            read_write: inner.guard.opened.read_write.iter().chain(more).cloned().collect(),
             hidden,
             protected: &inner.guard.protected,
             deny_read: list(settings, keys::FILES_DENY_READ),

@@ -82,6 +82,27 @@ fn toolchains_are_shown_without_credentials() {
 }
 
 #[test]
+fn the_owner_lets_commands_write_a_toolchain_and_what_he_names_read_only_stays_so() {
+    let house = house();
+    let usual = view(&house, &[], &[]);
+    let gone = |set: &[&str]| -> Vec<PathBuf> {
+        let seen = view(&house, set, &[]);
+        assert_eq!(seen.env["PATH"], usual.env["PATH"], "{set:?}");
+        let gone = usual.read_only.iter().filter(|path| !seen.read_only.contains(path));
+        gone.map(|path| path.strip_prefix(&house.home).unwrap().to_owned()).collect()
+    };
+    std::os::unix::fs::symlink(house.home.join(".nvm"), house.home.join("node")).unwrap();
+    let [registry, bin, git, nvm] =
+        [".cargo/registry", ".cargo/bin", ".cargo/git/db", ".nvm"].map(PathBuf::from);
+    assert_eq!(gone(&["view.read_write=['~/.cargo/registry']"]), std::slice::from_ref(&registry));
+    assert_eq!(gone(&["view.read_write=['~/.cargo']"]), [bin, registry, git]);
+    assert_eq!(gone(&["view.read_write=['~/node']"]), [nvm]);
+    assert_eq!(gone(&["view.read_write=['~/.cargo/registry/deeper', '~/data']"]), Vec::<PathBuf>::new());
+    let both = ["view.read_write=['~/.cargo/registry']", "view.read_only=['~/.cargo/registry']"];
+    assert_eq!(gone(&both), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn the_environment_is_an_allow_list() {
     let house = house();
     let view = view(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helve_core::{Args, ToolError, ToolSpec, strict_json};
+use helve_core::{Args, ErrorKind, ToolError, ToolSpec, strict_json};
 use serde_json::Value;
 
 use super::Pipeline;
@@ -116,6 +116,11 @@ impl Pipeline {
         }
         Value::String(self.governor.clean_short(&text, MAX_UNREAD_CHARS))
     }
+}
+
+/// A refusal that names the limit and shows nothing of what is longer: that was not looked at.
+pub(super) fn is_too_large(error: &ToolError) -> bool {
+    error.kind == ErrorKind::TooLarge
 }
 
 /// A refusal whose own words may show part of a secret.

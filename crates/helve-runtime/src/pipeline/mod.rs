@@ -41,7 +41,7 @@ use crate::registry::{Entry, Live};
 use crate::side::Side;
 pub use at_once::{AtOnce, Stand, Taken, Waits};
 use authorize::{Authority, Authorized, OwnAct, Permit, Refusal, Shown};
-use clean::{REDACTED, hidden};
+use clean::{REDACTED, hidden, is_too_large};
 pub(crate) use execute::Executor;
 use execute::{Notes, Told};
 pub use govern::redact::Redactor;
@@ -285,6 +285,9 @@ impl Pipeline {
                     Some(unread) => self.unread_args(unread),
                     None => Value::Null,
                 }));
+                if is_too_large(&error) {
+                    return Err(error);
+                }
                 let told = unread.and_then(|unread| self.checked(found, &unread).err());
                 Err(self.without_sensitive(spec, told.unwrap_or_else(|| hidden(error))))
             }

@@ -27,6 +27,7 @@ mod landlock;
 mod layer;
 #[cfg(target_arch = "x86_64")]
 mod ready;
+mod system;
 mod together;
 
 const SOON: Duration = Duration::from_secs(5);

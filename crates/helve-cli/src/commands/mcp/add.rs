@@ -135,9 +135,10 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
             .iter()
             .map(|draft| json!({"name": draft.name, "shown": draft.shown(), "notes": draft.notes}))
             .collect();
-        return ui::print_json(
-            &json!({"file": change.path, "written": is_agreed, "backup": backup, "added": added}),
-        );
+        return ui::print_json(&json!({
+            "file": ui::path_text(&change.path), "written": is_agreed,
+            "backup": backup.as_deref().map(ui::path_text), "added": added,
+        }));
     }
     if !is_agreed {
         ui::note("nothing is written");
@@ -152,7 +153,8 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
 /// What to add stands in the file, so that nothing is written and nothing has to be kept.
 fn is_there_already(global: &Global, path: &Path) -> Result<(), Failure> {
     if global.json {
-        return ui::print_json(&json!({"file": path, "written": false, "backup": null, "added": []}));
+        let file = ui::path_text(path);
+        return ui::print_json(&json!({"file": file, "written": false, "backup": null, "added": []}));
     }
     ui::note(&harmless(&format!("{} says this already; nothing is written", path.display())));
     Ok(())

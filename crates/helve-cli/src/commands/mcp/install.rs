@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
+use helve::store::Home;
 use serde_json::{Value, json};
 
 use self::clients::{CLIENTS, Client, Form, Scope};
@@ -163,7 +164,7 @@ impl Target {
 
     fn report(&self, options: &Options) -> Value {
         json!({
-            "client": self.client.name, "file": self.path, "name": options.name, "entry": self.entry,
+            "client": self.client.name, "file": ui::path_text(&self.path), "name": options.name, "entry": self.entry,
             "changed": false,
         })
     }
@@ -218,8 +219,8 @@ impl Plan {
         // What programs keep there may be secret; what lies in a project is for all.
         let backup = change.write(if *scope == Scope::Project { 0o644 } else { 0o600 })?;
         report["changed"] = true.into();
-        report["file"] = json!(change.path);
-        report["backup"] = json!(backup);
+        report["file"] = ui::path_text(&change.path).into();
+        report["backup"] = backup.as_deref().map(ui::path_text).into();
         report["diff"] = json!(change.diff());
         if !global.json {
             file::say_written(&change.path, backup.as_ref());
@@ -267,6 +268,8 @@ fn entry(
     for (is_given, word) in [(options.gateway, "--gateway"), (options.with_own, "--with-own")] {
         args.extend(is_given.then(|| word.to_owned()));
     }
+    // Where there is no place for the state there is none for the program either.
+    Home::default_path()?;
     // A program that does not inherit this environment would keep its journal elsewhere, and find another configuration or none.
     let variable = |name: &'static str| {
         let value = std::env::var(name).ok().filter(|value| Path::new(value).is_absolute());

@@ -47,7 +47,7 @@ pub(super) fn remove(global: &Global, options: &Options) -> Result<(), Failure> 
     consent.can_be_had()?;
     if !consent.is_given(&format!("Remove {name} from {}, with its pins, tokens and log?", path.display())) {
         if global.json {
-            return ui::print_json(&json!({"removed": null, "file": path, "backup": null}));
+            return ui::print_json(&json!({"removed": null, "file": ui::path_text(&path), "backup": null}));
         }
         ui::note("nothing is removed");
         return Ok(());
@@ -60,7 +60,8 @@ pub(super) fn remove(global: &Global, options: &Options) -> Result<(), Failure> 
         Tokens::new(&home).forget(|key| key.starts_with(&of_server))?;
     }
     if global.json {
-        return ui::print_json(&json!({"removed": name, "file": path, "backup": backup}));
+        let (file, backup) = (ui::path_text(&path), backup.as_deref().map(ui::path_text));
+        return ui::print_json(&json!({"removed": name, "file": file, "backup": backup}));
     }
     file::say_written(&path, backup.as_ref());
     ui::note(&harmless(&format!("{name} is removed, and what was kept of it forgotten")));

@@ -52,15 +52,14 @@ pub(super) fn asked(global: &Global, options: &Options, on_terminal: bool) -> Re
     let workspace = setup::workspace(global).map_err(|failure| wrong(failure.message()))?;
     let workspace = sandbox::check_workspace(&workspace, &home, &guarded)?;
 
-    let mut view = policy.view(&workspace, &home);
-    // What the owner does in his own project stays; he says himself what is to be read only.
-    view.protected.clear();
-    view.read_only.extend(existing("--ro", &options.read_only)?);
     let writable = existing("--rw", &options.read_write)?;
     for path in &writable {
         sandbox::check_writable(path, &home, &guarded)?;
     }
-    view.read_write.extend(writable);
+    let mut view = policy.view_writing(&workspace, &home, &writable);
+    // What the owner does in his own project stays; he says himself what is to be read only.
+    view.protected.clear();
+    view.read_only.extend(existing("--ro", &options.read_only)?);
     view.hidden.extend(existing("--hide", &options.hide)?);
     view.network = match options.net {
         Net::None => Network::Off,

@@ -13,6 +13,7 @@ mod needs;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use helve::harmless::harmless;
@@ -49,6 +50,14 @@ pub(super) fn learn(global: &Global, options: &Options) -> Result<u8, Failure> {
             path.display()
         )));
     }
+    if let Some(path) = options.write.as_ref().filter(|path| lies_in(path, &asked.view.workspace)) {
+        return Err(Failure::usage(format!(
+            "the profile cannot be written to {}: commands could change it in the workspace, where --config takes no file. Name a \
+             place outside of {}",
+            path.display(),
+            asked.view.workspace.display()
+        )));
+    }
     let (canceller, cancel) = Cancel::pair();
     interrupt::catch()?.listen(canceller);
     let runs = Runs {
@@ -72,6 +81,12 @@ pub(super) fn learn(global: &Global, options: &Options) -> Result<u8, Failure> {
         profile.show(&learned)?;
     }
     Ok(report::exit_code(learned.ended.exit, None))
+}
+
+/// Whether a file that is to be made would lie in a directory, whose real path is given.
+fn lies_in(path: &Path, directory: &Path) -> bool {
+    let above = std::path::absolute(path).ok().and_then(|path| path.parent()?.canonicalize().ok());
+    above.is_some_and(|above| above.starts_with(directory))
 }
 
 fn told(error: ToolError) -> Failure {

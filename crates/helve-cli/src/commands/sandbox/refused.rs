@@ -14,6 +14,8 @@ pub(super) struct Said {
     pub(super) view: View,
     /// The paths of `--hide`.
     pub(super) hide: Vec<PathBuf>,
+    /// The real paths of `--ro`.
+    pub(super) read_only: Vec<PathBuf>,
     pub(super) time: Option<Duration>,
 }
 
@@ -36,7 +38,15 @@ impl Said {
                 note: Some("leave out that option".to_owned()),
                 ..said
             },
-            RefusedBy::ReadOnly(None) => Explained { rule: "not in --rw".to_owned(), grant, ..said },
+            RefusedBy::ReadOnly(None) => match self.stricter(refused) {
+                Some(entry) => Explained {
+                    rule: format!("--ro {}", entry.display()),
+                    grant: None,
+                    note: Some("leave out that option".to_owned()),
+                    ..said
+                },
+                None => Explained { rule: "not in --rw".to_owned(), grant, ..said },
+            },
             RefusedBy::Network => Explained { rule: "--net none".to_owned(), grant, ..said },
             RefusedBy::Limit(name, value) => Explained { rule: limit(name, *value), grant, ..said },
             RefusedBy::Time(seconds) => Explained {
@@ -47,6 +57,17 @@ impl Said {
             },
             _ => Explained { grant, ..said },
         }
+    }
+
+    /// The path of `--ro` that no option which would allow it overrules.
+    fn stricter(&self, refused: &Refused) -> Option<&PathBuf> {
+        let overrules = |entry: &Path| {
+            let deeper =
+                |grant: &ViewGrant| matches!(grant, ViewGrant::ReadWrite(place) if !entry.starts_with(place));
+            refused.grants.iter().any(deeper)
+        };
+        let covers = |entry: &&PathBuf| Path::new(&refused.subject).starts_with(entry);
+        self.read_only.iter().filter(covers).find(|entry| !overrules(entry))
     }
 }
 
@@ -92,7 +113,8 @@ mod tests {
         let policy = Policy::builtin();
         let view = policy.view(Path::new("/nowhere/ws"), Path::new("/nowhere/state"));
         let hide = vec![PathBuf::from("/usr/share")];
-        let said = Said { policy, view, hide, time: Some(Duration::from_secs(3)) };
+        let read_only = vec![PathBuf::from("/usr/bin"), PathBuf::from("/usr/lib")];
+        let said = Said { policy, view, hide, read_only, time: Some(Duration::from_secs(3)) };
         let mut ended = Ended::plain(Exit::TimedOut, SandboxReport::default());
         ended.limit = Some(LimitHit::Memory(64 << 20));
         let denied = |act, cause| Denied { act, cause, times: 1 };
@@ -100,6 +122,7 @@ mod tests {
             denied(Act::Read("/etc/some file".into()), Cause::NotShown),
             denied(Act::Read("/usr/share/x".into()), Cause::Hidden("/usr/share".into())),
             denied(Act::Write("/usr/bin/env".into()), Cause::ReadOnly),
+            denied(Act::Write("/usr/lib/no-such-file".into()), Cause::ReadOnly),
             denied(Act::Connect { address: ([192, 0, 2, 1], 80).into(), datagram: false }, Cause::NoNetwork),
             denied(Act::SystemCall { name: "ptrace".into(), group: Some(CallGroup::Ptrace) }, Cause::Filter),
         ];
@@ -115,6 +138,7 @@ mod tests {
                 pair("not in --ro or --rw", "--ro '/etc/some file'"),
                 pair("--hide /usr/share", ""),
                 pair("not in --rw", "--rw /usr/bin/env"),
+                pair("--ro /usr/lib", ""),
                 pair("--net none", "--net host"),
                 pair("the system call filter", "--set 'tools.exec.system_calls = [\"ptrace\"]'"),
             ]

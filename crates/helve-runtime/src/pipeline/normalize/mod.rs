@@ -115,7 +115,7 @@ fn to_object(
         })
     };
     let mut value = match args {
-        Args::Text(text) if text.trim().is_empty() => Value::Null,
+        Args::Text(text) if text.len() as u64 <= limits.args_bytes && text.trim().is_empty() => Value::Null,
         Args::Text(text) => parse(text)?,
         Args::Value(value) if strict_json::deeper_than(value, depth) => {
             let expected = format!("at most {} levels", limits.args_depth);

@@ -20,6 +20,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, Un
 
 use super::builder::{Builder, move_onto};
 use super::failure::Failure;
+use super::template::set_writable;
 use crate::native::setup::Layer;
 use crate::native::wire::Step;
 
@@ -36,18 +37,21 @@ pub(super) struct Laid {
     pub(super) merged: OwnedFd,
     /// The overlay in its place.
     overlay: OwnedFd,
+    /// Whether only what is shown as a mount of its own can be written.
+    sealed: bool,
 }
 
 fn failed(errno: Errno) -> Failure {
     (Step::Layer, errno.raw_os_error())
 }
 
-/// Attaches the workspace, and the layer over it.
+/// Attaches the workspace, and the layer over it, which takes nothing but what is written to its pins where it is sealed.
 pub(super) fn lay(
     root: &mut Builder,
     path: &Path,
     workspace: OwnedFd,
     layer: &Layer,
+    sealed: bool,
 ) -> Result<Laid, Failure> {
     // What is attached stays reachable by what it was opened with.
     let lower = rustix::io::fcntl_dupfd_cloexec(&workspace, 3).map_err(failed)?;
@@ -76,11 +80,14 @@ pub(super) fn lay(
     }
     let link = format!("/proc/self/fd/{}", memory.as_raw_fd());
     rustix::mount::unmount(link, UnmountFlags::DETACH).map_err(failed)?;
-    Ok(Laid { uppers, merged, overlay })
+    if sealed {
+        set_writable(overlay.as_fd(), false).map_err(|errno| (Step::Layer, errno))?;
+    }
+    Ok(Laid { uppers, merged, overlay, sealed })
 }
 
 impl Laid {
-    /// Shows a directory or file of the layer as a mount of its own.
+    /// Shows a directory or file of the layer as a mount of its own, which can be written.
     pub(super) fn pin(&self, root: &mut Builder, path: &Path, inside: &Path) -> Result<(), Failure> {
         let target = match open_beneath(&self.overlay, inside) {
             Ok(target) => target,
@@ -92,6 +99,9 @@ impl Laid {
             | OpenTreeFlags::AT_RECURSIVE
             | OpenTreeFlags::AT_EMPTY_PATH;
         let tree = rustix::mount::open_tree(&target, "", clone).map_err(failed)?;
+        if self.sealed {
+            set_writable(tree.as_fd(), true).map_err(|errno| (Step::Layer, errno))?;
+        }
         root.attach(path, tree)
     }
 }

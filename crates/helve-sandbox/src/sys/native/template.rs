@@ -56,7 +56,7 @@ pub(super) struct Private {
 /// How many mounts may lie below private directories.
 pub(super) const MOST_NESTED: usize = 128;
 
-/// Directories that belong to the system, whose owner inside stays who he is.
+/// Directories that belong to the system, whose owner inside stays who he is where they are only looked at.
 const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix"];
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -91,10 +91,13 @@ pub(super) fn build(setup: &Setup, common: Common, identity: &mut Identity) -> R
     let mut proc = Some(common.proc);
     let mut laid = None;
     for ((path, place), source) in setup.mounts.iter().zip(sources) {
-        let in_layer = setup.layer.as_ref().filter(|_| *place == Place::ReadWrite);
+        let is_workspace = *path == setup.workspace;
+        let in_layer = setup.layer.as_ref().filter(|_| is_workspace || *place == Place::ReadWrite);
         let source = match (in_layer, source, path.strip_prefix(&setup.workspace)) {
-            (Some(layer), Some(source), _) if *path == setup.workspace => {
-                laid = Some(layer::lay(&mut root, path, source, layer)?);
+            (Some(layer), Some(source), _) if is_workspace => {
+                // A workspace that is not to be written has a layer in which nothing changes but what is writable inside.
+                let sealed = *place == Place::ReadOnly;
+                laid = Some(layer::lay(&mut root, path, source, layer, sealed)?);
                 continue;
             }
             (Some(_), _, Ok(inside)) => {
@@ -137,6 +140,8 @@ pub(super) fn build(setup: &Setup, common: Common, identity: &mut Identity) -> R
 fn sources(setup: &Setup, root: &Builder, identity: &mut Identity) -> Result<Vec<Option<OwnedFd>>, Failure> {
     let mut workspace = Some(shown(setup, identity, &setup.workspace, true)?);
     let source = |(path, place): &(PathBuf, Place)| match place {
+        // A layer takes what is written in its place, and shows it as writable as it is to be.
+        Place::ReadOnly if *path == setup.workspace && setup.layer.is_some() => Ok(workspace.take()),
         Place::ReadWrite if *path == setup.workspace => Ok(workspace.take()),
         Place::ReadOnly | Place::ReadWrite => {
             // Only the workspace has a layer; what could be changed beside it would stay changed.
@@ -167,7 +172,8 @@ fn shown(setup: &Setup, identity: &mut Identity, path: &Path, writable: bool) ->
     let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
     let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | read_only;
     set_attributes(tree.as_fd(), attributes, None).map_err(|errno| (Step::Mounts, errno))?;
-    if !SYSTEM.iter().any(|system| path.starts_with(system)) && !path.starts_with("/etc") {
+    let is_system = SYSTEM.iter().any(|system| path.starts_with(system)) || path.starts_with("/etc");
+    if writable || !is_system {
         identity.adopt(tree.as_fd(), writable, path == setup.workspace)?;
     }
     Ok(tree)
@@ -196,12 +202,25 @@ pub(super) fn set_attributes(
     attributes: u64,
     users: Option<BorrowedFd<'_>>,
 ) -> Result<(), c_int> {
-    let change = libc::mount_attr {
-        attr_set: attributes | users.map_or(0, |_| libc::MOUNT_ATTR_IDMAP),
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: users.map_or(0, |users| users.as_raw_fd() as u64),
-    };
+    change_attributes(
+        tree,
+        &libc::mount_attr {
+            attr_set: attributes | users.map_or(0, |_| libc::MOUNT_ATTR_IDMAP),
+            attr_clr: 0,
+            propagation: 0,
+            userns_fd: users.map_or(0, |users| users.as_raw_fd() as u64),
+        },
+    )
+}
+
+/// Makes a tree of mounts writable, or takes that from it.
+pub(super) fn set_writable(tree: BorrowedFd<'_>, writable: bool) -> Result<(), c_int> {
+    let flag = |given: bool| if given { libc::MOUNT_ATTR_RDONLY } else { 0 };
+    let (attr_set, attr_clr) = (flag(!writable), flag(writable));
+    change_attributes(tree, &libc::mount_attr { attr_set, attr_clr, propagation: 0, userns_fd: 0 })
+}
+
+fn change_attributes(tree: BorrowedFd<'_>, change: &libc::mount_attr) -> Result<(), c_int> {
     // SAFETY: the path is empty and NUL-terminated, the structure lives through the call and its size is given.
     let answer = unsafe {
         libc::syscall(
@@ -209,8 +228,8 @@ pub(super) fn set_attributes(
             tree.as_raw_fd(),
             c"".as_ptr(),
             libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
-            &change,
-            size_of_val(&change),
+            std::ptr::from_ref(change),
+            size_of::<libc::mount_attr>(),
         )
     };
     if answer == -1 { Err(crate::sys::report::errno()) } else { Ok(()) }

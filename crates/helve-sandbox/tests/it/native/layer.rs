@@ -299,6 +299,33 @@ fn file_systems_in_the_workspace_are_a_clear_refusal_for_others() {
 }
 
 #[test]
+fn a_workspace_that_cannot_be_written_has_a_layer_of_what_can_be_written_in_it() {
+    if !native_works() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().join("ws");
+    std::fs::create_dir_all(workspace.join("out")).unwrap();
+    std::fs::write(workspace.join("a"), "one\n").unwrap();
+    let before = listed(&workspace);
+    let text = "cat a; echo x >> a; mkdir new; echo x > out/x; cat out/x";
+    for above in [vec![], vec![folder.path().to_owned()]] {
+        let read_only = [above, vec![workspace.clone()]].concat();
+        let closed = View { read_only: read_only.clone(), ..view(&workspace) };
+        let open = View { read_write: vec![workspace.join("out")], ..closed.clone() };
+        for (view, refusals, changes) in [(closed, 3, vec![]), (open, 2, vec!["out", "out/x"])] {
+            let backend = native(view, PoolSize::default());
+            let (ended, output) = block_on(run_layered(&*backend, text, BYTES));
+            let (_, layer) = ended.unwrap();
+            assert!(output.starts_with("one\n"), "{read_only:?} {output}");
+            assert_eq!(output.matches("Read-only file system").count(), refusals, "{read_only:?} {output}");
+            assert_eq!(upper(&layer).keys().collect::<Vec<_>>(), changes, "{read_only:?} {output}");
+            assert_eq!(listed(&workspace), before);
+        }
+    }
+}
+
+#[test]
 #[ignore = "played in a mount namespace of its own by the test above"]
 fn role_refused_over_nested() {
     let Some(workspace) = std::env::var_os("ROLE_WORKSPACE").map(PathBuf::from) else { return };

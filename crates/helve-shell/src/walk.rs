@@ -300,7 +300,8 @@ impl<'a> Walker<'a> {
         self.opaque_at(reason, self.current);
     }
 
-    fn opaque_at(&mut self, reason: OpaqueReason, span: Span) {
+    /// Says that what stands there cannot be told.
+    pub(crate) fn opaque_at(&mut self, reason: OpaqueReason, span: Span) {
         if self.opaque_seen.insert((std::mem::discriminant(&reason), span)) {
             self.opaque.push(Opaque { reason, span });
         }

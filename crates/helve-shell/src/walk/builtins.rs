@@ -279,7 +279,7 @@ impl Walker<'_> {
     }
 
     fn set_parameters(&mut self, args: &[Arg]) {
-        let rest: Option<Vec<Text>> = args.iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let rest = super::simple::parameters(args);
         let zero = self.environment.parameters().zero.clone();
         let wild = self.wild || args.iter().any(super::statements::holds_pattern);
         self.environment.set_parameters(Parameters { zero, rest, wild });

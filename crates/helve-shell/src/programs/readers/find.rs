@@ -3,7 +3,7 @@
 mod narrowing;
 
 use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
-use crate::programs::options::may_hide_option;
+use crate::programs::options::{brings_option, may_hide_option};
 use crate::programs::{Invocation, Meaning, On};
 use narrowing::Tests;
 
@@ -213,9 +213,7 @@ impl Expression<'_> {
                 "-depth" | "-d" if self.invocation.text(at + 1).is_some_and(is_number) => 2,
                 _ if ALONE.contains(&text) => 1,
                 _ if WITH_ARGUMENT.contains(&text) || is_newer_than(text) => {
-                    // An unknown value may split into further arguments.
-                    if args.get(at + 1).is_some_and(|arg| arg.splits && arg.parts.contains(&ArgPart::Unknown))
-                    {
+                    if args.get(at + 1).is_some_and(brings_option) {
                         self.meaning.departs(DepartureKind::PossibleOption, at + 1);
                     }
                     2

@@ -165,7 +165,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             }
             Item::Operand(at) | Item::Maybe(at) => operands.push(at),
             Item::End(at) => end = at,
-            Item::Unknown(_) | Item::Open(_) => {}
+            Item::Unknown(_) | Item::Open(_) | Item::Stray(_) => {}
         }
     }
     if shows_content(call.name) {

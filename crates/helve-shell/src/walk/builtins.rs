@@ -202,7 +202,7 @@ impl Walker<'_> {
                         if first.text().is_some() { OpaqueReason::Script } else { OpaqueReason::UnknownText };
                     self.opaque(reason);
                     for target in self.targets(first, 0, true) {
-                        if self.is_downloaded(&target) {
+                        if self.is_downloaded(&target, first.span) {
                             self.runs_download(run);
                         }
                         if let Some(text) = self.written_text(&target) {

@@ -29,6 +29,8 @@ pub(super) struct Redirected {
     pub(super) effects: Vec<Pending>,
     /// Set if standard output leads elsewhere: to these files.
     pub(super) output: Option<Vec<PathBuf>>,
+    /// The word that names the file where its path is not known.
+    pub(super) unknown_output: Option<Span>,
     /// Whether it is added to what is there.
     pub(super) appends: bool,
     pub(super) departures: Vec<Departure>,
@@ -41,6 +43,7 @@ impl Walker<'_> {
             feed: feed.clone(),
             effects: Vec::new(),
             output: None,
+            unknown_output: None,
             appends: false,
             departures: Vec::new(),
         };
@@ -195,6 +198,7 @@ impl Walker<'_> {
                 _ => None,
             });
             made.output = Some(paths.collect());
+            made.unknown_output = targets.contains(&Target::Unknown).then_some(arg.span);
             made.appends = matches!(operator, Operator::Append | Operator::AppendBoth);
         }
         if arg.text().is_some_and(places::is_harmless_device) {
@@ -224,7 +228,7 @@ impl Walker<'_> {
             return;
         }
         let targets = self.targets(arg, 0, false);
-        let download = targets.iter().any(|target| self.is_downloaded(target));
+        let download = targets.iter().any(|target| self.is_downloaded(target, arg.span));
         for target in targets {
             made.effects.push(Pending { kind: EffectKind::Read, target, span: arg.span });
         }

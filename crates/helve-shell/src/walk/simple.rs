@@ -114,7 +114,8 @@ impl Walker<'_> {
             };
         }
         let environment = self.prefix_assignments(simple, declares, &argv);
-        let Redirected { feed, effects, output, appends, departures } = self.redirects(redirects, feed);
+        let Redirected { feed, effects, output, unknown_output, appends, departures } =
+            self.redirects(redirects, feed);
         self.self_start(simple);
         self.loose_words(&argv, &loose);
         let (taint, wild) = (self.taint, self.wild || argv.iter().any(holds_pattern));
@@ -148,6 +149,7 @@ impl Walker<'_> {
         if let Some(output) = output {
             if flow.download {
                 self.downloaded_to(&output);
+                unknown_output.into_iter().for_each(|word| self.downloaded_to_unknown(word));
             }
             for path in &output {
                 self.wrote(path, flow.text.as_ref(), appends);

@@ -98,7 +98,7 @@ pub(super) fn fetches(program: &str, args: &[Arg]) -> bool {
         "gsutil" => has(&["cat", "cp", "rsync", "mv"]),
         "gcloud" | "az" => has(&["storage"]),
         "rclone" | "mc" => has(&["cat", "copy", "copyto", "cp", "sync", "get"]),
-        "gh" | "glab" => has(&["api", "download"]),
+        "gh" | "glab" => has(&["api", "download", "gist"]),
         "openssl" => has(&["s_client"]),
         _ => names::is_downloader(program),
     }
@@ -134,6 +134,7 @@ fn runs_input(program: &str, args: &[Arg], more: More) -> bool {
         "iex" | "invoke-expression" => true,
         "at" | "batch" => !option(&['f', 'l', 'd', 'r', 'c', 'V']),
         "crontab" => !option(&['l', 'e', 'r']) && texts.last().is_none_or(|last| is_input(last)),
+        "awk" | "gawk" | "mawk" | "nawk" if texts.iter().any(|text| text.contains("system($")) => true,
         "make" | "gmake" | "awk" | "gawk" | "mawk" | "nawk" | "sed" | "gsed" => {
             script_options(&texts).into_iter().any(is_input)
         }

@@ -221,6 +221,9 @@ impl Walker<'_> {
             if weight == Weight::Code && variables::is_command(name) && text.whole().is_some() {
                 self.environment_command(name, value);
             }
+            if matches!(name.as_str(), "BASH_ENV" | "ENV") && names::is_shell(base) {
+                self.read_at_start(value, base, run);
+            }
             // One that the script exported was noticed where it was set.
             let here = value.span != self.current;
             if name == "PATH" && here {

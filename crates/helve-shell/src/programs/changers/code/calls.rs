@@ -125,8 +125,6 @@ impl<'a> Code<'a> {
     /// The call whose name is the word at an index.
     pub(super) fn call(&self, token: usize) -> Option<Call<'a>> {
         let written = self.word(token);
-        let stands_for = self.mentions.aliases.iter().find(|(alias, _)| *alias == written);
-        let name = stands_for.map_or(written, |(_, name)| *name);
         let mark = |back: usize| token.checked_sub(back).and_then(|index| self.kind(index));
         let (is_method, before) = match (mark(1), mark(2)) {
             (Some(Kind::Mark(b'.')), Some(Kind::Mark(b'?'))) => (true, 3),
@@ -136,6 +134,8 @@ impl<'a> Code<'a> {
             (Some(Kind::Mark(b':')), _) if self.family == Family::Lua => (true, 2),
             _ => (false, 0),
         };
+        let stands_for = self.mentions.aliases.iter().find(|(alias, _)| *alias == written);
+        let name = stands_for.filter(|_| !is_method).map_or(written, |(_, name)| *name);
         let previous = token.checked_sub(1).map_or("", |index| self.word(index));
         if name.is_empty() || matches!(previous, "def" | "sub" | "function" | "import" | "class") {
             return None;

@@ -158,8 +158,8 @@ impl Guard {
             Decision::deny(UNREADABLE, format!("a part of it cannot be judged: {reason}")).at(bytes(span))
         } else {
             let complex = analysis.opaque.iter().find(|opaque| opaque.reason == OpaqueReason::TooComplex)?;
-            let reason = "commands inside commands are nested too deep or too often to be read in reasonable time; put \
-                          them into a script and run that";
+            let reason = "commands inside commands are nested too deep or too often, or braces make too many words, to \
+                          be read in reasonable time; put them into a script and run that";
             Decision::deny(TOO_COMPLEX, reason).at(bytes(complex.span))
         };
         Some(Mark::new(decision, None))

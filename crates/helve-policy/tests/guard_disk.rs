@@ -157,6 +157,26 @@ fn a_pattern_counts_as_an_option_only_where_a_name_could_be_one() {
 }
 
 #[test]
+fn a_pattern_in_the_place_of_a_value_counts_the_same() {
+    let (_around, workspace) = workspace();
+    let list =
+        "[[rules]]\nverdict = \"allow\"\ncommand = [\"sort *\", \"find *\", \"tar *\", \"rg *\", \"env *\"]";
+    let lines = ["sort -T *", "find . -name *out", "find . -newer *", "tar tf *", "tar tbf 20 *", "rg -e *"];
+    for line in lines {
+        assert_eq!(verdict(list, line, &workspace), Verdict::Allow, "{line}");
+    }
+    assert_eq!(verdict(list, "env -u * sort x", &workspace), Verdict::Ask);
+    fs::write(workspace.join("-out"), "").unwrap();
+    for line in lines {
+        assert_eq!(verdict(list, line, &workspace), Verdict::Ask, "{line}");
+    }
+    for line in ["sort -T ./*", "sort -T '*'", "find . -name '*out'", "for f in *; do sort -T \"$f\" x; done"]
+    {
+        assert_eq!(verdict(list, line, &workspace), Verdict::Allow, "{line}");
+    }
+}
+
+#[test]
 fn bare_commands_are_asked_about_unless_they_only_read() {
     let (_around, workspace) = workspace();
     for command in [

@@ -165,8 +165,10 @@ pub enum OpaqueReason {
     /// An evaluated arithmetic or subscript text that may run commands.
     #[error("an arithmetic expression or a subscript may run commands")]
     Arithmetic,
-    /// Commands inside commands are nested too deep or too often to be followed.
-    #[error("commands inside commands are nested too deep or too often to be followed")]
+    /// Commands inside commands are nested too deep or too often to be followed, or braces make too many words.
+    #[error(
+        "commands inside commands are nested too deep or too often to be followed, or braces make too many words"
+    )]
     TooComplex,
 }
 
@@ -346,6 +348,12 @@ impl Arg {
             [ArgPart::Known(text)] if !self.splits => Some(text),
             _ => None,
         }
+    }
+
+    /// Whether something unknown in it splits, so that nothing is known of what it becomes but its start. What a pattern
+    /// becomes are names of files.
+    pub fn splits_unknown(&self) -> bool {
+        self.splits && self.parts.contains(&ArgPart::Unknown)
     }
 
     /// What it certainly starts with.

@@ -27,11 +27,12 @@ pub(crate) use fields::Mode;
 pub(crate) use parameter::is_name;
 pub(crate) use text::{MAX_KNOWN, Text};
 
-use crate::analysis::Arg;
+use crate::Span;
+use crate::analysis::{Arg, OpaqueReason};
 use crate::tree::{Dialect, Piece, PieceKind, Word};
 use crate::walk::Walker;
 
-use brace::Braces;
+use brace::{Braces, Made};
 use fields::Fields;
 
 impl Walker<'_> {
@@ -49,29 +50,43 @@ impl Walker<'_> {
             match brace::expand(word) {
                 Braces::None => {}
                 Braces::TooMany => {
+                    self.opaque_at(OpaqueReason::TooComplex, span);
                     fields.push(Arg::unknown(span));
                     self.follow_commands(&word.pieces);
                     return;
                 }
                 Braces::Words(words) => {
-                    for pieces in words {
+                    for made in words {
                         if !self.step(4) {
                             break;
                         }
-                        self.expand_pieces(&pieces, span, Mode::Fields, false, fields);
+                        self.expand_made(&made, span, fields);
                     }
                     return;
                 }
             }
         }
-        self.expand_pieces(&word.pieces, span, Mode::Fields, true, fields);
+        self.expand_pieces(&word.pieces, span, Mode::Fields, fields);
+    }
+
+    /// Expands a word that braces made. It is not written as it is, so that it never looks like an assignment.
+    fn expand_made(&mut self, made: &Made, span: Span, done: &mut Vec<Arg>) {
+        let mut fields = Fields::new(done, span, Mode::Fields);
+        for (at, pieces) in made.iter().enumerate() {
+            if at > 0 {
+                fields.unknown(false);
+            }
+            let rest = if at == 0 { self.leading_tilde(pieces, &mut fields) } else { pieces };
+            self.pieces(rest, false, &mut fields);
+        }
+        fields.finish();
     }
 
     /// Expands a word that stays one: an assigned value, a here-string, a pattern.
     pub(crate) fn expand_one(&mut self, word: &Word, mode: Mode) -> Arg {
         let span = self.place(word.span);
         let mut made = Vec::new();
-        self.expand_pieces(&word.pieces, span, mode, true, &mut made);
+        self.expand_pieces(&word.pieces, span, mode, &mut made);
         made.pop().unwrap_or_else(|| Arg::known("", span))
     }
 
@@ -91,38 +106,37 @@ impl Walker<'_> {
         made.pop().map(|arg| Text::of(&arg)).unwrap_or_default()
     }
 
-    /// Expands the pieces of a word. What braces have made is not `written` as it is: it never looks like an assignment.
-    fn expand_pieces(
-        &mut self,
-        pieces: &[Piece],
-        span: crate::Span,
-        mode: Mode,
-        written: bool,
-        done: &mut Vec<Arg>,
-    ) {
+    /// Expands the pieces of a word.
+    fn expand_pieces(&mut self, pieces: &[Piece], span: Span, mode: Mode, done: &mut Vec<Arg>) {
         let mut fields = Fields::new(done, span, mode);
-        let mut rest = pieces;
-        if let Some((Piece { kind: PieceKind::Text(text), .. }, after)) = pieces.split_first()
-            && mode != Mode::Pattern
-        {
-            if text.starts_with('~') {
-                rest = after;
-                self.tilde(text, after.is_empty(), &mut fields);
-            } else if let Some((name, value)) =
-                text.split_once('=').filter(|(name, _)| written && is_assigned(name))
-            {
-                rest = &[];
-                fields.plain(&text[..=name.len()]);
-                self.directories(value, true, after.is_empty(), &mut fields);
-                self.behind_name(after, &mut fields);
+        let rest = match pieces.split_first() {
+            _ if mode == Mode::Pattern => pieces,
+            Some((Piece { kind: PieceKind::Text(text), .. }, after)) if is_assignment(text) => {
+                self.assignment_like(text, after, &mut fields);
+                &[]
             }
-        }
+            _ => self.leading_tilde(pieces, &mut fields),
+        };
         self.pieces(rest, false, &mut fields);
         fields.finish();
     }
 
-    /// What follows the first text of a word that looks like an assignment.
-    fn behind_name(&mut self, pieces: &[Piece], fields: &mut Fields<'_>) {
+    /// The `~` that a word may start with; gives what is left of it.
+    fn leading_tilde<'p>(&mut self, pieces: &'p [Piece], fields: &mut Fields<'_>) -> &'p [Piece] {
+        match pieces.split_first() {
+            Some((Piece { kind: PieceKind::Text(text), .. }, after)) if text.starts_with('~') => {
+                self.tilde(text, after.is_empty(), fields);
+                after
+            }
+            _ => pieces,
+        }
+    }
+
+    /// A word that looks like an assignment: its first text, and what follows that.
+    fn assignment_like(&mut self, text: &str, pieces: &[Piece], fields: &mut Fields<'_>) {
+        let (sign, value) = text.split_at(text.find('=').map_or(0, |at| at + 1));
+        fields.plain(sign);
+        self.directories(value, true, pieces.is_empty(), fields);
         for (at, piece) in pieces.iter().enumerate() {
             match &piece.kind {
                 PieceKind::Text(text) => self.directories(text, false, at + 1 == pieces.len(), fields),
@@ -210,8 +224,9 @@ impl Walker<'_> {
     }
 }
 
-/// Whether an assignment can have this in front of its sign: `a`, `a+`, `a[0]`.
-fn is_assigned(text: &str) -> bool {
+/// Whether text starts like an assignment: `a=`, `a+=`, `a[0]=`.
+fn is_assignment(text: &str) -> bool {
+    let Some((text, _)) = text.split_once('=') else { return false };
     let text = text.strip_suffix('+').unwrap_or(text);
     let name = text.strip_suffix(']').and_then(|text| text.split_once('[')).map_or(text, |(name, _)| name);
     is_name(name)

@@ -20,7 +20,8 @@
 //! | `builtins`, `moves`, `reading`, `handlers` | what the shell itself does; `names` has its tables |
 //! | `runs` | programs: what they mean, and what they start in turn |
 //! | `inner` | texts and argvs inside others |
-//! | `downloads`, `files` | interpreters that are fed from a network, or with files that the script wrote |
+//! | `downloads`, `fetched` | interpreters that are fed from a network, or with files that came from one |
+//! | `files` | files that the script wrote |
 //! | `numbers` | which programs print numbers |
 //! | `pure` | what `echo`, `base64 -d` and other plain filters print |
 //! | `places`, `targets` | which paths matter, and which are meant |
@@ -38,6 +39,7 @@ mod declare;
 mod directory;
 mod downloads;
 mod environment;
+mod fetched;
 mod files;
 mod finish;
 mod flow;
@@ -185,6 +187,7 @@ pub(crate) struct Walker<'a> {
     /// Whether what the current command prints or writes comes from a network.
     outgoing: bool,
     downloaded: HashSet<PathBuf>,
+    downloaded_unknown: Vec<fetched::Named>,
     /// Directories into which something was unpacked that came from a network, with all that they hold.
     unpacked: HashSet<PathBuf>,
     written: HashMap<PathBuf, files::Written>,
@@ -247,6 +250,7 @@ impl<'a> Walker<'a> {
             tainted: Vec::new(),
             outgoing: false,
             downloaded: HashSet::new(),
+            downloaded_unknown: Vec::new(),
             unpacked: HashSet::new(),
             written: HashMap::new(),
             connected: false,
@@ -300,7 +304,8 @@ impl<'a> Walker<'a> {
         self.opaque_at(reason, self.current);
     }
 
-    fn opaque_at(&mut self, reason: OpaqueReason, span: Span) {
+    /// Says that what stands there cannot be told.
+    pub(crate) fn opaque_at(&mut self, reason: OpaqueReason, span: Span) {
         if self.opaque_seen.insert((std::mem::discriminant(&reason), span)) {
             self.opaque.push(Opaque { reason, span });
         }

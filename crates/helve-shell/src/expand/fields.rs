@@ -60,6 +60,7 @@ impl<'a> Fields<'a> {
             Some(at) => {
                 self.literal(&text[..at]);
                 self.parts.push(ArgPart::Glob(text[at..].to_owned()));
+                self.splits |= self.mode == Mode::Fields;
             }
             None => self.literal(text),
         }

@@ -376,6 +376,11 @@ impl Walker<'_> {
                 'P' => {
                     // The value is expanded like a prompt, with the substitutions in it.
                     self.opaque(OpaqueReason::UnknownText);
+                    if let Found::One(text) = &found
+                        && let Some(text) = text.whole().filter(|text| text.contains(['$', '`']))
+                    {
+                        self.double_quoted(text);
+                    }
                     Found::One(Text::unknown())
                 }
                 _ => each(found, |_| Text::unknown()),

@@ -169,11 +169,13 @@ impl Meaning {
         }
     }
 
-    /// Notes options that a table does not have.
+    /// Notes options that a table does not have, and values that may bring the name of a program along.
     pub(super) fn notes_unknown(&mut self, items: &[Item]) {
         for item in items {
-            if let Item::Unknown(at) = item {
-                self.departs(DepartureKind::UnknownOption, *at);
+            match item {
+                Item::Unknown(at) => self.departs(DepartureKind::UnknownOption, *at),
+                Item::Stray(at) => self.departs(DepartureKind::Program, *at),
+                _ => {}
             }
         }
     }

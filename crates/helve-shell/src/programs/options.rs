@@ -92,6 +92,8 @@ pub(super) enum Item {
     Maybe(usize),
     /// An option or a value whose end is not known: further letters or arguments may follow. It is no operand.
     Open(usize),
+    /// A value that becomes names of files, where a program or a subcommand stands behind the options: one may be that.
+    Stray(usize),
 }
 
 /// Where the value of an option stands.
@@ -156,7 +158,12 @@ pub(super) fn tail(arg: &Arg, skip: usize) -> Arg {
 
 /// Whether an argument may turn out to hold an option, at its start or behind a blank at which it splits.
 pub(super) fn may_hide_option(arg: &Arg) -> bool {
-    arg.text().is_none() && (arg.may_be_option() || (arg.splits && arg.parts.contains(&ArgPart::Unknown)))
+    arg.text().is_none() && (arg.may_be_option() || arg.splits_unknown())
+}
+
+/// Whether an argument that stands where a value does may bring options along: the value is the first that it becomes.
+pub(super) fn brings_option(arg: &Arg) -> bool {
+    arg.splits && may_hide_option(arg)
 }
 
 /// What an argument certainly starts with, active characters not counted, and whether that is all of it.
@@ -356,14 +363,27 @@ impl<'a> Reader<'a> {
         self.items.push(Item::Value(name, Place { option: at, arg, skip: 0 }));
         if arg < self.args.len() {
             self.next += 1;
-            self.hidden(arg);
+            self.brought(arg);
         }
     }
 
-    /// A value that splits may bring further arguments along.
+    /// A value that is attached to its option brings further arguments along if something unknown in it splits: all that a
+    /// pattern matches starts with the option.
     fn hidden(&mut self, at: usize) {
-        if self.args.get(at).is_some_and(|arg| arg.splits && arg.parts.contains(&ArgPart::Unknown)) {
+        if self.args.get(at).is_some_and(Arg::splits_unknown) {
             self.items.push(Item::Open(at));
+        }
+    }
+
+    /// What a value that is an argument of its own brings along.
+    fn brought(&mut self, at: usize) {
+        let Some(arg) = self.args.get(at) else { return };
+        if brings_option(arg) {
+            self.items.push(Item::Open(at));
+        }
+        let names = arg.splits && matches!(arg.parts.first(), Some(ArgPart::Glob(_)));
+        if names && self.grammar.order == Order::First {
+            self.items.push(Item::Stray(at));
         }
     }
 }

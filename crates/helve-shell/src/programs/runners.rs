@@ -11,7 +11,7 @@
 //! | `env` | `env` |
 //! | `privilege` | `sudo`, `doas`, `su`, `pkexec` and their kind |
 //! | `repeaters` | `xargs`, `parallel`, `watch`, `entr`, `flock`, `hyperfine` |
-//! | `sessions` | `script`, `tmux`, `screen`, `at` |
+//! | `sessions` | `script`, `tmux`, `screen`, `at`, `fzf` |
 //! | `elsewhere` | `ssh`, containers, other roots and namespaces |
 //! | `environments` | tools that prepare surroundings: `direnv`, `mise`, `nix`, `conda`, `bwrap`, `gosu` |
 //! | `interpreters` | code in other languages |

@@ -141,8 +141,8 @@ impl Walker<'_> {
         }
         let mut certain = true;
         for word in words {
-            if let Some(value) = self.keyed_element(word) {
-                certain = false;
+            if let Some((next, value)) = self.keyed_element(word) {
+                certain &= next == Some(elements.len());
                 elements.push(value);
             } else {
                 let mut fields = Vec::new();
@@ -168,8 +168,8 @@ impl Walker<'_> {
         Value::Unknown
     }
 
-    /// `[subscript]=value` inside an array: the subscript is evaluated, the value is given.
-    fn keyed_element(&mut self, word: &Word) -> Option<Text> {
+    /// `[subscript]=value` inside an array: the subscript is evaluated. Gives the place, if it is written out, and the value.
+    fn keyed_element(&mut self, word: &Word) -> Option<(Option<usize>, Text)> {
         let Some(Piece { kind: PieceKind::Text(first), .. }) = word.pieces.first() else { return None };
         let closes = |piece: &Piece| matches!(&piece.kind, PieceKind::Text(text) if key_end(text).is_some());
         if !first.starts_with('[') || !word.pieces.iter().any(closes) {
@@ -178,7 +178,7 @@ impl Walker<'_> {
         let text = self.expand_text(word);
         let (key, value) = split_key(&text);
         self.evaluate(&key);
-        Some(value)
+        Some((key.whole().and_then(|key| key.parse().ok()), value))
     }
 
     fn changed_element(&mut self, before: Option<&Variable>, index: Option<i64>, text: Text) -> Value {
@@ -265,6 +265,7 @@ impl Walker<'_> {
         for value in &variable.values {
             self.check_assigned(&name, value, span);
         }
+        self.names_another(&name);
         self.environment.set(&name, variable);
     }
 

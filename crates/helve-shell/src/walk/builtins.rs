@@ -202,7 +202,7 @@ impl Walker<'_> {
                         if first.text().is_some() { OpaqueReason::Script } else { OpaqueReason::UnknownText };
                     self.opaque(reason);
                     for target in self.targets(first, 0, true) {
-                        if self.is_downloaded(&target) {
+                        if self.is_downloaded(&target, first.span) {
                             self.runs_download(run);
                         }
                         if let Some(text) = self.written_text(&target) {
@@ -279,7 +279,7 @@ impl Walker<'_> {
     }
 
     fn set_parameters(&mut self, args: &[Arg]) {
-        let rest: Option<Vec<Text>> = args.iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let rest = super::simple::parameters(args);
         let zero = self.environment.parameters().zero.clone();
         let wild = self.wild || args.iter().any(super::statements::holds_pattern);
         self.environment.set_parameters(Parameters { zero, rest, wild });

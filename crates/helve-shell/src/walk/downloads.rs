@@ -98,7 +98,7 @@ pub(super) fn fetches(program: &str, args: &[Arg]) -> bool {
         "gsutil" => has(&["cat", "cp", "rsync", "mv"]),
         "gcloud" | "az" => has(&["storage"]),
         "rclone" | "mc" => has(&["cat", "copy", "copyto", "cp", "sync", "get"]),
-        "gh" | "glab" => has(&["api", "download"]),
+        "gh" | "glab" => has(&["api", "download", "gist"]),
         "openssl" => has(&["s_client"]),
         _ => names::is_downloader(program),
     }
@@ -134,6 +134,7 @@ fn runs_input(program: &str, args: &[Arg], more: More) -> bool {
         "iex" | "invoke-expression" => true,
         "at" | "batch" => !option(&['f', 'l', 'd', 'r', 'c', 'V']),
         "crontab" => !option(&['l', 'e', 'r']) && texts.last().is_none_or(|last| is_input(last)),
+        "awk" | "gawk" | "mawk" | "nawk" if texts.iter().any(|text| text.contains("system($")) => true,
         "make" | "gmake" | "awk" | "gawk" | "mawk" | "nawk" | "sed" | "gsed" => {
             script_options(&texts).into_iter().any(is_input)
         }
@@ -214,13 +215,6 @@ impl Walker<'_> {
         self.effect(EffectKind::RunsDownload, Target::Machine, self.current, run);
     }
 
-    /// Remembers files that were fetched, and directories into which something was.
-    pub(super) fn downloaded_to(&mut self, paths: &[PathBuf]) {
-        if self.downloaded.len() < 1024 {
-            self.downloaded.extend(paths.iter().cloned());
-        }
-    }
-
     /// Remembers where a program put what it fetched: a file, or a directory in which it has the name that it has on the
     /// other side. Whoever unpacks puts files of any names there.
     pub(super) fn fetched_to(&mut self, program: &str, args: &[Arg], path: &Path) {
@@ -245,18 +239,6 @@ impl Walker<'_> {
         self.downloaded_to(&names);
     }
 
-    /// Whether a path was fetched before in the same script, or lies in a directory into which something was.
-    pub(super) fn is_downloaded(&self, target: &Target) -> bool {
-        /// Deeper directories are not looked for.
-        const MAX_DEPTH: usize = 32;
-        match target {
-            Target::Path { path, .. } if !self.downloaded.is_empty() => {
-                path.ancestors().take(MAX_DEPTH).any(|path| self.downloaded.contains(path))
-            }
-            _ => false,
-        }
-    }
-
     /// Whether a file lies below a directory into which something was unpacked that came from a network.
     pub(super) fn is_unpacked(&self, target: &Target) -> bool {
         match target {
@@ -265,15 +247,15 @@ impl Walker<'_> {
         }
     }
 
-    /// A name that an expansion took from a network.
+    /// A name that an expansion took from a network, or a variable that names what was fetched.
     pub(super) fn named_by_download(&mut self, name: &Arg, run: Option<usize>) {
         let within = |outer: &Span| outer.start <= name.span.start && name.span.end <= outer.end;
         let has_directory =
             name.parts.iter().any(|part| matches!(part, ArgPart::Known(text) if text.contains('/')));
-        if matches!(name.parts.first(), Some(ArgPart::Unknown))
+        let printed = matches!(name.parts.first(), Some(ArgPart::Unknown))
             && !has_directory
-            && self.tainted.iter().any(within)
-        {
+            && self.tainted.iter().any(within);
+        if printed || self.names_download(name) {
             self.runs_download(run);
         }
     }
@@ -287,7 +269,10 @@ impl Walker<'_> {
         for file in script_files(program, args) {
             let process = self.process_of(&Arg::known(file, self.current));
             let came = process.is_some_and(|flow| flow.download)
-                || self.written_targets(file, None, false).iter().any(|target| self.is_downloaded(target));
+                || self
+                    .written_targets(file, None, false)
+                    .iter()
+                    .any(|target| self.is_downloaded(target, self.current));
             if came {
                 self.runs_download(run);
             }

@@ -40,6 +40,28 @@ impl Walker<'_> {
         }
     }
 
+    /// The file that a shell reads when it starts, which a variable names.
+    pub(super) fn read_at_start(&mut self, file: &Arg, shell: &str, run: Option<usize>) {
+        if self.names_download(file) {
+            self.runs_download(run);
+        }
+        match self.process_of(file) {
+            Some(flow) => {
+                if flow.download {
+                    self.runs_download(run);
+                }
+                let text = flow.text.map(|text| text.into_arg(file.span));
+                text.iter()
+                    .for_each(|text| drop(self.shell_script(text, shell, &[], false, &Feed::inherited())));
+            }
+            None => {
+                for target in self.targets(file, 0, false) {
+                    self.follow_file(&target, shell, &[]);
+                }
+            }
+        }
+    }
+
     /// A program of the system under another name: running the copy or the link runs it.
     pub(super) fn renamed(&mut self, program: &str, args: &[Arg]) {
         if !matches!(program, "cp" | "ln" | "install" | "mv") {

@@ -199,8 +199,7 @@ impl Walker<'_> {
             Some(zero) => Text::of(zero),
             None => Text::known(shell),
         };
-        let rest = parameters.get(1..).unwrap_or_default();
-        let rest: Option<Vec<Text>> = rest.iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let rest = super::simple::parameters(parameters.get(1..).unwrap_or_default());
         let wild = self.wild;
         let outer_elsewhere = self.elsewhere;
         self.elsewhere |= elsewhere;

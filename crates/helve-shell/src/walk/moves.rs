@@ -253,7 +253,9 @@ fn asked<'a>(name: &str, args: &'a [Arg], follows_links: bool) -> Asked<'a> {
     }
     match rest {
         [] => Asked::Nothing,
-        [first, others @ ..] if others.iter().any(|other| !other.splits) && first.text().is_some() => {
+        [first, others @ ..]
+            if others.iter().any(|other| !other.splits_unknown()) && first.text().is_some() =>
+        {
             // Some shells refuse a second directory, others put it in place of the first.
             Asked::Unsure(first)
         }

@@ -223,7 +223,9 @@ fn finds_paths(args: &[Arg]) -> bool {
             // The value of a test may be anything, but nothing else may.
             None => {
                 let tested = index.checked_sub(1).and_then(|before| args[before].text());
-                if arg.splits || !tested.is_some_and(|text| text.starts_with('-') && text != "-print0") {
+                if arg.splits_unknown()
+                    || !tested.is_some_and(|text| text.starts_with('-') && text != "-print0")
+                {
                     return false;
                 }
             }

@@ -61,7 +61,8 @@ impl Walker<'_> {
                 Some(_) => None,
             },
         };
-        let separators = separators.filter(|text| text.is_empty() || text == BLANKS);
+        let divides = |text: &str| array.is_some() && text.len() == 1 && !BLANKS.contains(text);
+        let separators = separators.filter(|text| text.is_empty() || text == BLANKS || divides(text));
         exact &= separators.is_some();
         let separators = separators.unwrap_or_default();
         let reply = Arg::known("REPLY", self.current);
@@ -80,7 +81,11 @@ impl Walker<'_> {
                     let words = if whole { vec![*line] } else { words(line, &separators, names.len()) };
                     match array {
                         Some(_) => {
-                            let all = if separators.is_empty() { words } else { fields(line) };
+                            let all = match separators.as_str() {
+                                "" => words,
+                                BLANKS => fields(line),
+                                mark => line.strip_suffix(mark).unwrap_or(line).split(mark).collect(),
+                            };
                             Value::List(all.into_iter().map(Text::known).collect())
                         }
                         None => Value::Text(Text::known(words.get(index).copied().unwrap_or_default())),

@@ -29,6 +29,8 @@ pub(super) struct Redirected {
     pub(super) effects: Vec<Pending>,
     /// Set if standard output leads elsewhere: to these files.
     pub(super) output: Option<Vec<PathBuf>>,
+    /// The word that names the file where its path is not known.
+    pub(super) unknown_output: Option<Span>,
     /// Whether it is added to what is there.
     pub(super) appends: bool,
     pub(super) departures: Vec<Departure>,
@@ -41,6 +43,7 @@ impl Walker<'_> {
             feed: feed.clone(),
             effects: Vec::new(),
             output: None,
+            unknown_output: None,
             appends: false,
             departures: Vec::new(),
         };
@@ -127,9 +130,10 @@ impl Walker<'_> {
             return false;
         }
         if from == 0 && !matches!(number, Some("" | "0")) {
-            // What was opened under the other number is not followed.
+            // Of what was opened under the other number, processes alone are followed.
+            let opened = number.and_then(|number| self.processes.get(&number.parse().ok()?).cloned());
             let flow = Flow { download: self.connected, ..Flow::default() };
-            made.feed = Feed { input: Input::Pipe(None), flow };
+            made.feed = opened.map_or(Feed { input: Input::Pipe(None), flow }, |flow| fed_by(flow, arg.span));
         }
         if out && from == 1 && number != Some("1") {
             made.output = Some(Vec::new());
@@ -195,6 +199,7 @@ impl Walker<'_> {
                 _ => None,
             });
             made.output = Some(paths.collect());
+            made.unknown_output = targets.contains(&Target::Unknown).then_some(arg.span);
             made.appends = matches!(operator, Operator::Append | Operator::AppendBoth);
         }
         if arg.text().is_some_and(places::is_harmless_device) {
@@ -211,12 +216,9 @@ impl Walker<'_> {
         self.turned |=
             matches!(descriptor, Some(1 | 2)) && !arg.text().is_some_and(places::is_harmless_device);
         if let Some(flow) = self.process_of(arg) {
-            if standard {
-                let input = match &flow.text {
-                    Some(text) => Input::Text(text.clone().into_arg(arg.span)),
-                    None => Input::Pipe(flow.run),
-                };
-                made.feed = Feed { input, flow };
+            match descriptor {
+                Some(number) if !standard => drop(self.processes.insert(number, flow)),
+                _ => made.feed = fed_by(flow, arg.span),
             }
             return;
         }
@@ -224,7 +226,7 @@ impl Walker<'_> {
             return;
         }
         let targets = self.targets(arg, 0, false);
-        let download = targets.iter().any(|target| self.is_downloaded(target));
+        let download = targets.iter().any(|target| self.is_downloaded(target, arg.span));
         for target in targets {
             made.effects.push(Pending { kind: EffectKind::Read, target, span: arg.span });
         }
@@ -276,6 +278,15 @@ impl Walker<'_> {
         let number = arg.text()?.strip_prefix("/dev/fd/")?.parse().ok()?;
         self.processes.get(&number).cloned()
     }
+}
+
+/// What a process gives to the standard input of another.
+fn fed_by(flow: Flow, span: Span) -> Feed {
+    let input = match &flow.text {
+        Some(text) => Input::Text(text.clone().into_arg(span)),
+        None => Input::Pipe(flow.run),
+    };
+    Feed { input, flow }
 }
 
 /// The number behind `>&` or `<&`, nothing for `-`: all digits, or digits and a `-` that stands in the word itself.

@@ -189,8 +189,10 @@ impl Walker<'_> {
     /// A program that is named by its path: one of the system, or a file that nobody has read.
     fn executed_file(&mut self, argv: &[Arg], run: Option<usize>) {
         let Some(name) = argv.first() else { return };
-        if !name.text().is_some_and(|text| text.contains('/')) {
-            return;
+        match name.text() {
+            Some(text) if text.contains('/') => {}
+            Some(_) => return,
+            None => return self.named_by_download(name, run),
         }
         for target in self.targets(name, 0, true) {
             if let Target::Path { path, inside, .. } = &target
@@ -200,7 +202,7 @@ impl Walker<'_> {
                 continue;
             }
             self.opaque(OpaqueReason::Script);
-            if self.is_downloaded(&target) || self.is_unpacked(&target) {
+            if self.is_downloaded(&target, name.span) || self.is_unpacked(&target) {
                 self.runs_download(run);
             }
             self.follow_file(&target, "", argv);
@@ -218,6 +220,9 @@ impl Walker<'_> {
             }
             if weight == Weight::Code && variables::is_command(name) && text.whole().is_some() {
                 self.environment_command(name, value);
+            }
+            if matches!(name.as_str(), "BASH_ENV" | "ENV") && names::is_shell(base) {
+                self.read_at_start(value, base, run);
             }
             // One that the script exported was noticed where it was set.
             let here = value.span != self.current;
@@ -309,13 +314,10 @@ impl Walker<'_> {
     }
 
     fn reads_download(&self, deed: &Deed, args: &[Arg]) -> bool {
-        if self.downloaded.is_empty() || !matches!(deed.kind, EffectKind::Read | EffectKind::Delete) {
-            return false;
-        }
         match &deed.on {
-            On::Arg(at) => args.get(*at).is_some_and(|arg| {
-                self.targets(arg, 0, false).iter().any(|target| self.is_downloaded(target))
-            }),
+            On::Arg(at) if matches!(deed.kind, EffectKind::Read | EffectKind::Delete) => {
+                args.get(*at).is_some_and(|arg| self.names_download(arg))
+            }
             _ => false,
         }
     }
@@ -356,14 +358,14 @@ impl Walker<'_> {
             if !self.step(cost(&target)) {
                 return;
             }
-            if deed.kind == EffectKind::Write
-                && fetched
-                && let Target::Path { path, .. } = &target
-            {
-                self.fetched_to(base, args, path);
+            match &target {
+                _ if deed.kind != EffectKind::Write || !fetched => {}
+                Target::Path { path, .. } => self.fetched_to(base, args, path),
+                Target::Unknown => self.downloaded_to_unknown(span),
+                _ => {}
             }
             if deed.kind == EffectKind::Execute {
-                if self.is_downloaded(&target) || names::is_shell(base) && self.is_unpacked(&target) {
+                if self.is_downloaded(&target, span) || names::is_shell(base) && self.is_unpacked(&target) {
                     self.runs_download(run);
                 }
                 if let (On::Arg(at), true) = (&deed.on, names::is_shell(base)) {
@@ -466,13 +468,7 @@ impl Walker<'_> {
             };
             flow.number |= flow.text.is_some() && !start.wild;
         }
-        if !self.downloaded.is_empty() && !flow.download {
-            let args = &start.argv[1..];
-            flow.download = args.iter().any(|arg| {
-                arg.text().is_some()
-                    && self.targets(arg, 0, false).iter().any(|target| self.is_downloaded(target))
-            });
-        }
+        flow.download |= start.argv[1..].iter().any(|arg| self.names_download(arg));
         flow
     }
 }

@@ -114,7 +114,8 @@ impl Walker<'_> {
             };
         }
         let environment = self.prefix_assignments(simple, declares, &argv);
-        let Redirected { feed, effects, output, appends, departures } = self.redirects(redirects, feed);
+        let Redirected { feed, effects, output, unknown_output, appends, departures } =
+            self.redirects(redirects, feed);
         self.self_start(simple);
         self.loose_words(&argv, &loose);
         let (taint, wild) = (self.taint, self.wild || argv.iter().any(holds_pattern));
@@ -148,6 +149,7 @@ impl Walker<'_> {
         if let Some(output) = output {
             if flow.download {
                 self.downloaded_to(&output);
+                unknown_output.into_iter().for_each(|word| self.downloaded_to_unknown(word));
             }
             for path in &output {
                 self.wrote(path, flow.text.as_ref(), appends);
@@ -220,8 +222,7 @@ impl Walker<'_> {
             missing.then(|| self.start(Start { functions: false, effects: Vec::new(), ..start.clone() }));
         let run = self.list(&start, RunKind::Function, Some(name.to_owned()));
         self.redirect_effects(start.effects.clone(), run);
-        let rest: Option<Vec<Text>> =
-            start.argv[1..].iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let rest = parameters(&start.argv[1..]);
         let spans: Vec<Span> = meanings.iter().flatten().map(|function| function.span).collect();
         let is_same = |call: &Call| call.name == name && spans.contains(&call.span);
         let active = self.calls.iter().filter(|call| is_same(call)).count();
@@ -367,6 +368,14 @@ fn is_assignment(word: &Word) -> bool {
         }
         _ => false,
     }
+}
+
+/// The positional parameters that arguments become; none if nobody knows how many. A pattern of one directory stands for
+/// the names that it matches, one of trees does not.
+pub(super) fn parameters(args: &[Arg]) -> Option<Vec<Text>> {
+    let is_of_trees = |part: &ArgPart| matches!(part, ArgPart::Glob(pattern) if pattern.contains("**"));
+    let many = |arg: &Arg| arg.splits_unknown() || arg.splits && arg.parts.iter().any(is_of_trees);
+    args.iter().map(|arg| (!many(arg)).then(|| Text::of(arg))).collect()
 }
 
 /// The name of a program without its directory, as far as it is certain.

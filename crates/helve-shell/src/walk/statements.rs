@@ -464,7 +464,7 @@ impl Walker<'_> {
         feed: &Feed,
     ) -> Flow {
         // A pattern stays one: what the loop does happens to all that match.
-        let values = match words.iter().all(|word| !word.splits) && words.len() <= MAX_VALUES {
+        let values = match !words.iter().any(Arg::splits_unknown) && words.len() <= MAX_VALUES {
             true => words.iter().map(|word| Value::Text(Text::of(word))).collect(),
             false => vec![Value::Unknown],
         };

@@ -1,6 +1,6 @@
 //! Programs that pack and unpack. `tar` is among the readers.
 
-use super::super::options::Grammar;
+use super::super::options::{Grammar, tail};
 use super::reading::{Reading, asks_for_help, deeds, first_word, long};
 use super::{Invocation, Meaning, On};
 use crate::analysis::{Arg, DepartureKind, EffectKind};
@@ -153,6 +153,13 @@ fn zip(invocation: &Invocation<'_>) -> Option<Meaning> {
     // `-TT command` reads as two `T` to a grammar of letters.
     let test = invocation.args.iter().position(|arg| arg.prefix().starts_with("-TT"));
     reading.meaning.departures.extend(test.map(|at| (DepartureKind::Program, at)));
+    let attached = |at: usize| invocation.args[at].prefix().len() > "-TT".len();
+    let text = test.and_then(|at| match attached(at) {
+        true => Some(tail(&invocation.args[at], "-TT".len())),
+        false => invocation.args.get(at + 1).cloned(),
+    });
+    let named = reading.values(&["unzip-command"]).first().and_then(|place| place.value(invocation.args));
+    reading.meaning.inner.extend(super::shell_inner(text.or(named)));
     reading.done()
 }
 

@@ -319,13 +319,15 @@ fn evaluates(code: &Code<'_>, call: &Call<'_>) -> bool {
         }
 }
 
-/// Code that is fetched and run at once: `exec(urlopen(…).read())`.
+/// Code, or a line for a shell, that is fetched and run at once: `exec(urlopen(…).read())`.
 fn downloaded_code(code: &Code<'_>, connections: &[usize]) -> Vec<CodeDeed> {
     if connections.is_empty() {
         return Vec::new();
     }
     let runs = |name: &str| {
-        matches!(name, "exec" | "eval" | "compile" | "loadstring" | "load" | "Function" | "runInThisContext")
+        let code = ["exec", "eval", "compile", "loadstring", "load", "Function", "runInThisContext"];
+        let lines = ["system", "popen", "Popen", "getoutput", "check_output", "execSync", "shell_exec"];
+        code.contains(&name) || lines.contains(&name)
     };
     (0..code.tokens.len())
         .filter(|index| runs(code.word(*index)))

@@ -73,7 +73,7 @@ fn sqlite(invocation: &Invocation<'_>) -> Option<Meaning> {
         if reading.args.get(at).is_some_and(|arg| sqlite_runs(arg.prefix())) && !reading.has(&["safe"]) {
             reading.meaning.departures.push((DepartureKind::Code, at));
             let span = reading.args[at].span;
-            let lines = reading.text(at).into_iter().flat_map(shell_lines);
+            let lines = reading.text(at).into_iter().flat_map(|text| text.lines().filter_map(shell_line));
             reading
                 .meaning
                 .inner
@@ -85,7 +85,7 @@ fn sqlite(invocation: &Invocation<'_>) -> Option<Meaning> {
         && sqlite_runs(text.prefix())
     {
         reading.meaning.opaque.push((OpaqueReason::Code, None));
-        reading.meaning.runs_lines(text, escape);
+        reading.meaning.runs_lines(text, shell_line);
     }
     reading.done()
 }
@@ -120,11 +120,9 @@ fn is_query(text: &str) -> bool {
 }
 
 /// What `.shell` and `.system` give to a shell.
-fn shell_lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let (command, rest) = line.trim_start().split_once(' ')?;
-        matches!(command, ".shell" | ".system").then_some(rest)
-    })
+fn shell_line(line: &str) -> Option<&str> {
+    let (command, rest) = line.trim_start().split_once(' ')?;
+    matches!(command, ".shell" | ".system").then_some(rest)
 }
 
 /// Whether a line of the text is a command of sqlite that starts a program or loads code.

@@ -242,7 +242,7 @@ proptest! {
         let mut seen = vec![false; args.len() + 1];
         for item in items {
             match item {
-                Item::Flag(_, at) | Item::Operand(at) | Item::End(at) | Item::Unknown(at) | Item::Maybe(at) | Item::Open(at) => seen[at] = true,
+                Item::Flag(_, at) | Item::Operand(at) | Item::End(at) | Item::Unknown(at) | Item::Maybe(at) | Item::Open(at) | Item::Stray(at) => seen[at] = true,
                 Item::Value(_, place) => {
                     seen[place.option] = true;
                     seen[place.arg] = true;

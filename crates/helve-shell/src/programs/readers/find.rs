@@ -3,7 +3,7 @@
 mod narrowing;
 
 use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
-use crate::programs::options::may_hide_option;
+use crate::programs::options::{brings_option, may_hide_option};
 use crate::programs::{Invocation, Meaning, On};
 use narrowing::Tests;
 
@@ -133,9 +133,13 @@ fn leading_options(invocation: &Invocation<'_>, meaning: &mut Meaning) -> usize 
     while let Some(text) = invocation.text(at) {
         match text {
             "-H" | "-L" | "-P" | "-E" | "-X" | "-s" | "-x" | "-d" | "--" => at += 1,
-            "-D" => at += 2,
+            "-D" => {
+                note_value(invocation, meaning, at + 1);
+                at += 2;
+            }
             "-f" if at + 1 < invocation.args.len() => {
                 meaning.reads(On::Arg(at + 1));
+                note_value(invocation, meaning, at + 1);
                 at += 2;
             }
             _ if text.starts_with("-O") || text.starts_with("-D") => at += 1,
@@ -143,6 +147,13 @@ fn leading_options(invocation: &Invocation<'_>, meaning: &mut Meaning) -> usize 
         }
     }
     at.min(invocation.args.len())
+}
+
+/// A value that may bring parts of the expression along.
+fn note_value(invocation: &Invocation<'_>, meaning: &mut Meaning, at: usize) {
+    if invocation.args.get(at).is_some_and(brings_option) {
+        meaning.departs(DepartureKind::PossibleOption, at);
+    }
 }
 
 fn starts_expression(invocation: &Invocation<'_>, at: usize) -> bool {
@@ -207,17 +218,14 @@ impl Expression<'_> {
                     if at + 1 < args.len() && self.invocation.text(at + 1) != Some("-") {
                         self.meaning.reads(On::Arg(at + 1));
                     }
+                    note_value(self.invocation, &mut self.meaning, at + 1);
                     2
                 }
                 // On BSD, a depth may be given.
                 "-depth" | "-d" if self.invocation.text(at + 1).is_some_and(is_number) => 2,
                 _ if ALONE.contains(&text) => 1,
                 _ if WITH_ARGUMENT.contains(&text) || is_newer_than(text) => {
-                    // An unknown value may split into further arguments.
-                    if args.get(at + 1).is_some_and(|arg| arg.splits && arg.parts.contains(&ArgPart::Unknown))
-                    {
-                        self.meaning.departs(DepartureKind::PossibleOption, at + 1);
-                    }
+                    note_value(self.invocation, &mut self.meaning, at + 1);
                     2
                 }
                 _ => {

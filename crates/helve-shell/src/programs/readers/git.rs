@@ -226,6 +226,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
                 meaning.reads(place.on(args));
             }
             Item::Unknown(at) => meaning.departs(DepartureKind::UnknownOption, at),
+            Item::Stray(at) => meaning.departs(DepartureKind::Program, at),
             Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);

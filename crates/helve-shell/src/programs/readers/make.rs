@@ -59,7 +59,10 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             Item::Value("E" | "eval", place) => {
                 meaning.departs(DepartureKind::Code, place.option);
                 meaning.hides(OpaqueReason::Code, Some(place.option));
-                place.value(args).into_iter().for_each(|text| meaning.runs_lines(&text, recipe));
+                place.value(args).into_iter().for_each(|text| {
+                    meaning.runs_lines(&text, recipe);
+                    meaning.runs_lines(&text, shell_function);
+                });
             }
             Item::Value("f" | "file" | "makefile", place) => {
                 match (place.text(args), invocation.input) {
@@ -119,6 +122,17 @@ fn recipe(line: &str) -> Option<&str> {
         None => line.split_once(':')?.1.split_once(';')?.1,
     };
     Some(command.trim_start_matches([' ', '\t', '@', '-', '+']))
+}
+
+/// The command of the first `$(shell …)` of a line.
+fn shell_function(line: &str) -> Option<&str> {
+    let (_, command) = line.split_once("$(shell ").or_else(|| line.split_once("${shell "))?;
+    let mut open = 0;
+    let end = command.find(|next: char| {
+        open += i32::from(matches!(next, '(' | '{')) - i32::from(matches!(next, ')' | '}'));
+        open < 0
+    });
+    Some(&command[..end.unwrap_or(command.len())])
 }
 
 /// Whether a value can do more in a recipe than stand for a word or a list of words.

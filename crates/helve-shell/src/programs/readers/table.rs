@@ -84,7 +84,7 @@ pub(super) fn apply(table: &Table, invocation: &Invocation<'_>) -> Meaning {
                 pattern_given |= table.gives_pattern(name);
             }
             Item::Operand(at) | Item::Maybe(at) => operands.push(at),
-            Item::End(_) | Item::Unknown(_) | Item::Open(_) => {}
+            Item::End(_) | Item::Unknown(_) | Item::Open(_) | Item::Stray(_) => {}
         }
     }
     note_operands(&mut meaning, table.operands, &operands, pattern_given, invocation);

@@ -1,8 +1,8 @@
 //! `tar`: one function, an archive, members, and options that start programs.
 
 use super::MAX_JOINED;
-use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
-use crate::programs::options::{Grammar, Item, Place, read_from};
+use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
+use crate::programs::options::{Grammar, Item, Place, brings_option, read_from};
 use crate::programs::{Invocation, Meaning, On};
 
 const FLAGS: &str = "AcdrtuxGnSkUWOpsBiMajJzZhlmoPRvwyq01234567?";
@@ -66,7 +66,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             Item::Flag(name, at) => function(&mut meaning, &mut request, name, at),
             Item::Value(name, place) => value(&mut meaning, &mut request, args, name, place),
             Item::Operand(at) | Item::Maybe(at) => request.members.push(at),
-            Item::End(_) | Item::Unknown(_) | Item::Open(_) => {}
+            Item::End(_) | Item::Unknown(_) | Item::Open(_) | Item::Stray(_) => {}
         }
     }
     finish(&mut meaning, &request, invocation);
@@ -94,6 +94,9 @@ fn old_style(invocation: &Invocation<'_>, meaning: &mut Meaning, request: &mut R
             }
         } else if let Some(start) = VALUES.find(letter) {
             value(meaning, request, args, &VALUES[start..=start], Place { option: 0, arg: next, skip: 0 });
+            if args.get(next).is_some_and(brings_option) {
+                meaning.departs(DepartureKind::PossibleOption, next);
+            }
             next += 1;
         } else {
             meaning.departs(DepartureKind::UnknownOption, 0);
@@ -167,7 +170,13 @@ fn finish(meaning: &mut Meaning, request: &Request, invocation: &Invocation<'_>)
         if let Some(host) = host.filter(|host| !request.local && !host.contains('/')) {
             meaning.departs(DepartureKind::Network, archive.option);
             meaning.does(EffectKind::Connect, On::Host(host.to_owned(), Some(archive.option)));
-        } else if request.writes.is_some() {
+            continue;
+        }
+        if !request.local && may_name_host(archive, args) {
+            meaning.departs(DepartureKind::Network, archive.option);
+            meaning.does(EffectKind::Connect, On::Unknown(Some(archive.option)));
+        }
+        if request.writes.is_some() {
             meaning.writes_option(args, archive);
         } else if archive.text(args) != Some("-") {
             meaning.reads(archive.on(args));
@@ -193,6 +202,11 @@ fn finish(meaning: &mut Meaning, request: &Request, invocation: &Invocation<'_>)
             meaning.writes(On::Path(".".to_owned(), Some(at)));
         }
     }
+}
+
+/// Whether an archive of which not even the start is known may turn out to be `host:file`.
+fn may_name_host(archive: Place, args: &[Arg]) -> bool {
+    archive.value(args).is_some_and(|value| matches!(value.parts.first(), Some(ArgPart::Unknown)))
 }
 
 /// A directory that `tar` goes into.

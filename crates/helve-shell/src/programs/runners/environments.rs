@@ -1,12 +1,12 @@
 //! Programs that prepare surroundings for a command and run it there: `direnv exec`, `mise exec`, `nix develop -c`,
-//! `conda run`, `firejail`, `bwrap`, `gosu`, `tini`.
+//! `conda run`, `rustup run`, `firejail`, `bwrap`, `gosu`, `tini`, `start-stop-daemon`, the processors of qemu.
 //!
 //! Where a tool has many options, what cannot be one of them is the command: behind `--`, or the first operand.
 
 use super::repeaters::first_operand;
 use crate::analysis::{Arg, DepartureKind, EffectKind, OpaqueReason};
 use crate::programs::meaning::joined;
-use crate::programs::options::{Grammar, Order, Place, read_from};
+use crate::programs::options::{Grammar, Item, Order, Place, read_from};
 use crate::programs::{Invocation, Meaning, On};
 
 /// A tool that runs its operands, all or behind a subcommand.
@@ -57,6 +57,35 @@ const TOOLS: &[Tool] = &[
             names: &[
                 "rootfs= bind= qemu= pwd= cwd= verbose= kernel-release= root-id link2symlink kill-on-exit",
             ],
+            ..FIRST
+        },
+        ..PLAIN
+    },
+    Tool {
+        names: &["rustup"],
+        verbs: &["run"],
+        grammar: Grammar { names: &["install"], ..FIRST },
+        before: 1,
+    },
+    Tool { names: &["ssh-agent"], grammar: Grammar { flags: "csDdkTu", values: "aEtPO", ..FIRST }, ..PLAIN },
+    Tool {
+        names: &["machinectl"],
+        verbs: &["shell"],
+        grammar: Grammar {
+            flags: "q",
+            values: "EMH",
+            names: &["setenv= uid= quiet host= machine="],
+            ..FIRST
+        },
+        before: 1,
+    },
+    Tool {
+        names: &["qemu-user"],
+        grammar: Grammar {
+            flags: "h",
+            values: "gLsEU0rdDpBR",
+            names: &["cpu= strace one-insn-per-tb singlestep seed= plugin= perfmap jitdump"],
+            single_dash: true,
             ..FIRST
         },
         ..PLAIN
@@ -118,9 +147,11 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         "bwrap" => return Some(bwrap(invocation)),
         "firejail" => return Some(firejail(invocation)),
         "gosu" | "su-exec" | "sg" => return Some(as_somebody(invocation)),
+        "start-stop-daemon" => return Some(daemon(invocation)),
         _ => {}
     }
-    let tool = TOOLS.iter().find(|tool| tool.names.contains(&invocation.program))?;
+    let program = if is_processor(invocation.program) { "qemu-user" } else { invocation.program };
+    let tool = TOOLS.iter().find(|tool| tool.names.contains(&program))?;
     let first = match tool.verbs {
         [] => 0,
         verbs => verbs.contains(&invocation.text(0)?).then_some(1)?,
@@ -133,6 +164,46 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let command = command + usize::from(tool.before > 0 && invocation.text(command) == Some("--"));
     meaning.runs(invocation.from(command), invocation.more);
     Some(meaning)
+}
+
+/// `qemu-x86_64`, `qemu-aarch64-static`: a program that runs one for another processor.
+fn is_processor(program: &str) -> bool {
+    let Some(name) = program.strip_prefix("qemu-") else { return false };
+    let name = name.strip_suffix("-static").unwrap_or(name);
+    let families =
+        ["x86_64", "i386", "aarch64", "arm", "riscv", "ppc", "s390x", "mips", "sparc", "loongarch", "alpha"];
+    families.iter().any(|family| name.starts_with(family))
+}
+
+/// `start-stop-daemon --start --exec PROGRAM -- ARGUMENTS …`
+fn daemon(invocation: &Invocation<'_>) -> Meaning {
+    const DAEMON: Grammar = Grammar {
+        flags: "SKTtvqobmCVH",
+        values: "xapnudgrsRkNPIcO",
+        names: &[
+            "start stop status exec= startas= pid= ppid= name= user= chuid= group= signal= retry= chroot= chdir= \
+             background no-close make-pidfile remove-pidfile nicelevel= procsched= iosched= umask= output= oknodo \
+             quiet test verbose notify-await notify-timeout=",
+        ],
+        ..FIRST
+    };
+    let args = invocation.args;
+    let mut meaning = Meaning::default();
+    let items = read_from(args, 0, &DAEMON);
+    meaning.notes_unknown(&items);
+    let named = |wanted: [&str; 2]| {
+        items.iter().find_map(|item| match item {
+            Item::Value(name, place) if wanted.contains(name) => place.value(args),
+            _ => None,
+        })
+    };
+    let starts = items.iter().any(|item| matches!(item, Item::Flag("S" | "start", _)));
+    if let Some(program) = named(["a", "startas"]).or_else(|| named(["x", "exec"])).filter(|_| starts) {
+        let mut argv = vec![program];
+        argv.extend(invocation.from(first_operand(&items, invocation)).iter().cloned());
+        meaning.runs(&argv, invocation.more);
+    }
+    meaning
 }
 
 /// `mise exec TOOL@VERSION … -- COMMAND …`, `mise x -c TEXT`.

@@ -352,6 +352,10 @@ fn vi(invocation: &Invocation<'_>) -> Meaning {
         let known = arg.prefix();
         let command = match known {
             "-c" | "--cmd" => Some(Place { option: at, arg: at + 1, skip: 0 }),
+            _ if bundled(known).is_some() => bundled(known).map(|skip| match skip == known.len() {
+                true => Place { option: at, arg: at + 1, skip: 0 },
+                false => Place { option: at, arg: at, skip },
+            }),
             _ if known.starts_with('+') => Some(Place { option: at, arg: at, skip: 1 }),
             _ if known.starts_with("-c") => Some(Place { option: at, arg: at, skip: 2 }),
             _ => None,
@@ -387,6 +391,14 @@ fn vi(invocation: &Invocation<'_>) -> Meaning {
         }
     }
     meaning
+}
+
+/// Where the command of `-sc` and `-esc` starts: letters without a value may stand in front of the one for it.
+fn bundled(option: &str) -> Option<usize> {
+    let letters = option.strip_prefix('-')?;
+    let (flags, _) = letters.split_once('c')?;
+    let plain = |letter: char| "eEsvnNbRmMyZl".contains(letter);
+    (!flags.is_empty() && flags.chars().all(plain)).then_some(flags.len() + 2)
 }
 
 fn editor_command(meaning: &mut Meaning, args: &[Arg], place: Place) {

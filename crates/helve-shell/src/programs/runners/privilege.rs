@@ -117,6 +117,11 @@ fn sudo(invocation: &Invocation<'_>) -> Meaning {
     }
     if argv.is_empty() && shell && invocation.more == More::Nothing {
         note_interactive_shell(&mut meaning, invocation);
+    } else if let ([text], true) =
+        (argv.as_slice(), shell && argv.iter().any(|arg| arg.prefix().contains(' ')))
+    {
+        // Some versions hand the text to the shell as it stands.
+        meaning.runs_text(text.clone(), "sh");
     } else if !argv.is_empty() || invocation.more != More::Nothing {
         meaning.inner.push(Inner::Argv {
             argv,

@@ -1,4 +1,4 @@
-//! Programs that run a command in a terminal of its own, or later.
+//! Programs that run a command in a terminal of its own, beside a list, or later.
 
 use super::repeaters::first_operand;
 use crate::Span;
@@ -13,6 +13,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         "tmux" | "byobu" => tmux(invocation),
         "screen" => screen(invocation),
         "at" | "batch" => at(invocation),
+        "fzf" | "sk" => finder(invocation),
         _ => return None,
     })
 }
@@ -163,6 +164,26 @@ fn screen(invocation: &Invocation<'_>) -> Meaning {
     let command = invocation.from(first_operand(&items, invocation));
     if !command.is_empty() {
         meaning.runs_detached(command.to_vec(), invocation.more);
+    }
+    meaning
+}
+
+/// `fzf --preview TEXT`: a shell reads the text for what is chosen from the input; keys may be bound to more.
+fn finder(invocation: &Invocation<'_>) -> Meaning {
+    let args = invocation.args;
+    let mut meaning = Meaning::default();
+    for (at, arg) in args.iter().enumerate() {
+        let known = arg.prefix();
+        let (name, attached) = known.split_once('=').map_or((known, false), |(name, _)| (name, true));
+        let place = match attached {
+            true => Place { option: at, arg: at, skip: name.len() + 1 },
+            false => Place { option: at, arg: at + 1, skip: 0 },
+        };
+        match name {
+            "--preview" => meaning.runs_option_text(args, place),
+            "--bind" => meaning.departs(DepartureKind::Code, at),
+            _ => {}
+        }
     }
     meaning
 }

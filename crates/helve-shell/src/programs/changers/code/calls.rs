@@ -28,7 +28,12 @@ pub(super) struct Mentions<'a> {
     pub(super) subprocess: bool,
     /// The name that `import os as name` gives.
     pub(super) os_alias: &'a str,
+    /// Other names, and what they stand for: `from shutil import rmtree as r`.
+    aliases: Vec<(&'a str, &'a str)>,
 }
+
+/// So many other names are remembered.
+const MAX_ALIASES: usize = 16;
 
 /// A name with what it is given.
 pub(super) struct Call<'a> {
@@ -83,6 +88,12 @@ impl<'a> Code<'a> {
                 Kind::Text(_) => self.text[token.inner.clone()].trim_start_matches("node:"),
                 _ => continue,
             };
+            if self.family == Family::Python
+                && self.word(index + 1) == "as"
+                && mentions.aliases.len() < MAX_ALIASES
+            {
+                mentions.aliases.push((self.word(index + 2), name));
+            }
             match name {
                 "os" => {
                     mentions.os = true;
@@ -113,7 +124,7 @@ impl<'a> Code<'a> {
 
     /// The call whose name is the word at an index.
     pub(super) fn call(&self, token: usize) -> Option<Call<'a>> {
-        let name = self.word(token);
+        let written = self.word(token);
         let mark = |back: usize| token.checked_sub(back).and_then(|index| self.kind(index));
         let (is_method, before) = match (mark(1), mark(2)) {
             (Some(Kind::Mark(b'.')), Some(Kind::Mark(b'?'))) => (true, 3),
@@ -123,6 +134,8 @@ impl<'a> Code<'a> {
             (Some(Kind::Mark(b':')), _) if self.family == Family::Lua => (true, 2),
             _ => (false, 0),
         };
+        let stands_for = self.mentions.aliases.iter().find(|(alias, _)| *alias == written);
+        let name = stands_for.filter(|_| !is_method).map_or(written, |(_, name)| *name);
         let previous = token.checked_sub(1).map_or("", |index| self.word(index));
         if name.is_empty() || matches!(previous, "def" | "sub" | "function" | "import" | "class") {
             return None;

@@ -165,7 +165,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             }
             Item::Operand(at) | Item::Maybe(at) => operands.push(at),
             Item::End(at) => end = at,
-            Item::Unknown(_) | Item::Open(_) => {}
+            Item::Unknown(_) | Item::Open(_) | Item::Stray(_) => {}
         }
     }
     if shows_content(call.name) {
@@ -240,6 +240,10 @@ fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Plac
     let args = call.args();
     match (call.name, name) {
         (_, "output") | ("archive" | "diagnose", "o") => meaning.writes_option(args, place),
+        // A text with arguments is for a shell.
+        ("grep", "O" | "open-files-in-pager") if place.prefix(args).contains(' ') => {
+            meaning.runs_option_text(args, place);
+        }
         ("grep", "O" | "open-files-in-pager") => meaning.runs_program(args, place),
         ("grep", "f" | "file")
         | ("archive", "add-file")

@@ -265,7 +265,9 @@ impl<'a> Reader<'a> {
     fn substitution(&mut self) -> Option<()> {
         let delimiter = self.take()?;
         self.delimited(delimiter, true)?;
+        let start = self.at;
         self.delimited(delimiter, false)?;
+        let with = &self.text[start..self.at - delimiter.len_utf8()];
         loop {
             match self.peek() {
                 Some('g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9') => {
@@ -274,6 +276,10 @@ impl<'a> Reader<'a> {
                 Some('e') => {
                     self.take();
                     self.acts.push(Act::RunInput);
+                    // What is put in may be all of the line.
+                    if !with.contains(['&', '\\']) && !with.trim().is_empty() {
+                        self.acts.push(Act::Run(with.to_owned()));
+                    }
                 }
                 Some('w') => {
                     self.take();

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `rules` | the table of built-in rules |
 //! | `families` | what falls under those that refuse; `guess` where a name is a pattern |
-//! | `protected` | changes of files that run or configure programs by themselves |
+//! | `protected` | changes of files that run or configure programs by themselves; `written` who says what they hold, `links` where paths lead |
 //! | `asked` | what falls under those that ask |
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
@@ -33,6 +33,7 @@ mod disk;
 mod families;
 mod guess;
 mod judgement;
+mod links;
 mod message;
 mod options;
 mod outside;
@@ -43,6 +44,7 @@ mod repository;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::path::PathBuf;
 

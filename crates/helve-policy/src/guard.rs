@@ -13,6 +13,7 @@
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
 //! | `outside` | paths and a working directory outside the workspace; `disk` where they lead |
+//! | `hidden` | paths that show only when it runs |
 //! | `owners` | what the owner's rules found |
 //! | `bare` | what is asked about where nothing contains a command; `repository` whether git only reads there |
 //! | `options` | whether a pattern can turn out to be an option |
@@ -32,6 +33,7 @@ mod bare;
 mod disk;
 mod families;
 mod guess;
+mod hidden;
 mod judgement;
 mod links;
 mod message;
@@ -146,7 +148,7 @@ impl Guard {
             marks.extend(listed(case, &hits, &self.ask, EXEC_ASK, Verdict::Ask));
         }
         if !case.contained {
-            marks.extend(bare::judge(case.analysis, findings));
+            marks.extend(bare::judge(case, findings));
         }
         (allowance, marks)
     }

@@ -8,11 +8,12 @@
 //! |---|---|
 //! | `rules` | the table of built-in rules |
 //! | `families` | what falls under those that refuse; `guess` where a name is a pattern |
-//! | `protected` | changes of files that run or configure programs by themselves |
+//! | `protected` | changes of files that run or configure programs by themselves; `written` who says what they hold, `links` where paths lead |
 //! | `asked` | what falls under those that ask |
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
 //! | `outside` | paths and a working directory outside the workspace; `disk` where they lead |
+//! | `hidden` | paths that show only when it runs |
 //! | `owners` | what the owner's rules found |
 //! | `bare` | what is asked about where nothing contains a command; `repository` whether git only reads there |
 //! | `options` | whether a pattern can turn out to be an option |
@@ -32,7 +33,9 @@ mod bare;
 mod disk;
 mod families;
 mod guess;
+mod hidden;
 mod judgement;
+mod links;
 mod message;
 mod options;
 mod outside;
@@ -43,6 +46,7 @@ mod repository;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::path::PathBuf;
 
@@ -58,8 +62,8 @@ use families::Hit;
 pub(crate) use judgement::assemble;
 pub use judgement::{Judgement, PartDecision};
 use judgement::{Mark, bytes};
-pub use message::blocked_message;
 pub(crate) use message::short;
+pub use message::{blocked_message, sentence};
 pub(crate) use options::settle;
 pub(crate) use outside::{WORKING_DIR, is_stream, judge_working_dir};
 pub(crate) use pattern::Pattern;
@@ -144,7 +148,7 @@ impl Guard {
             marks.extend(listed(case, &hits, &self.ask, EXEC_ASK, Verdict::Ask));
         }
         if !case.contained {
-            marks.extend(bare::judge(case.analysis, findings));
+            marks.extend(bare::judge(case, findings));
         }
         (allowance, marks)
     }

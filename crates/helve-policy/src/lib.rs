@@ -37,7 +37,7 @@ pub use config::keys::{Key, keys};
 pub use config::layers::{ConfigError, Layer, Origin, Sources, WORKSPACE_FILE, WorkspaceFile};
 pub use config::show::{Setting, starter};
 pub use config::value::Kind;
-pub use guard::{Judgement, PartDecision, blocked_message};
+pub use guard::{Judgement, PartDecision, blocked_message, sentence};
 /// Files of the owner's as texts: changing one table of one, and servers in those of other programs.
 pub mod text {
     pub use crate::config::edit::{remove_table, set_table};

@@ -9,6 +9,7 @@
 //! | `read` | from a table of the configuration to a rule |
 //! | `pattern` | command patterns |
 //! | `place` | path globs and host names |
+//! | `braces` | what `{a,b}` in a pattern or a glob stands for |
 //! | `effect` | the names of effects |
 //! | `moment` | the date until which a rule holds |
 //! | `judge` | which rules are about which part |
@@ -21,6 +22,7 @@
 //! Rules that allow take only what is certain and never what is opaque. Rules that ask or deny find what is written.
 //! Not here: the built-in families, what happens to parts that no rule is about, approvals.
 
+mod braces;
 mod effect;
 mod examples;
 mod judge;

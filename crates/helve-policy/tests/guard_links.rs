@@ -81,3 +81,28 @@ fn what_a_rule_allows_is_not_led_out_by_going_up() {
         }
     }
 }
+
+#[test]
+fn a_link_does_not_hide_gits_own_files() {
+    let (_around, workspace) = workspace();
+    fs::create_dir_all(workspace.join(".git/hooks")).unwrap();
+    fs::create_dir_all(workspace.join(".vscode")).unwrap();
+    symlink(".git", workspace.join("g")).unwrap();
+    symlink("../.git/hooks", workspace.join("src/h")).unwrap();
+    symlink(".vscode", workspace.join("v")).unwrap();
+    let cases = [
+        ("echo x > g/hooks/pre-commit", Verdict::Deny),
+        ("cp x g/config", Verdict::Deny),
+        ("cd src; tee h/pre-push < x", Verdict::Deny),
+        ("cp x inner/h/pre-push", Verdict::Deny),
+        ("echo x > v/tasks.json", Verdict::Deny),
+        ("cat g/config", Verdict::Allow),
+        ("echo x > g/info/exclude", Verdict::Allow),
+        ("echo x > inner/notes", Verdict::Allow),
+        ("echo x > away/config", Verdict::Allow),
+        ("ln -sfn .git g", Verdict::Allow),
+    ];
+    for (command, expected) in cases {
+        assert_eq!(verdict("", command, &workspace, true), expected, "{command}");
+    }
+}

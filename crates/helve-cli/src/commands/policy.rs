@@ -84,6 +84,11 @@ pub(super) fn show_rules(global: &Global) -> Result<(), Failure> {
     show::show(global)
 }
 
+/// Whether `helve policy explain` knows a rule that a decision names.
+pub(super) fn is_explained(global: &Global, rule: &str) -> bool {
+    explain::is_explained(global, rule)
+}
+
 pub(crate) fn policy(global: &Global, options: &Options) -> Result<u8, Failure> {
     match &options.action {
         Action::Show => show::show(global)?,

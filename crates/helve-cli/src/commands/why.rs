@@ -6,13 +6,14 @@ mod rerun;
 use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
-use helve::EffectSummary;
+use helve::deny_read::{self, says_closed};
 use helve::sandbox::Explained;
 use helve::store::{CallRow, CallStory, Index};
+use helve::{EffectSummary, ErrorKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::log;
+use super::{log, policy};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
@@ -62,7 +63,7 @@ pub(crate) fn why(global: &Global, options: &Options) -> Result<u8, Failure> {
     if global.json {
         ui::print_json(&past.json())?;
     } else {
-        ui::print_styled(&past.told())?;
+        ui::print_styled(&past.told(|rule| policy::is_explained(global, rule)))?;
     }
     Ok(0)
 }
@@ -118,10 +119,30 @@ impl<'a> Past<'a> {
             "denied": self.denied.0,
             "denied_more": self.denied.1,
             "error": self.story.outcome.as_ref().map(|outcome| &outcome["error"]["kind"]),
+            "error_message": self.story.outcome.as_ref().map(|outcome| &outcome["error"]["message"]),
+            "refused_by": self.refused_by(),
         })
     }
 
-    fn told(&self) -> String {
+    /// The error that a call ended in although it was allowed: the tool refused it where it looked, or could not do it.
+    fn failure(&self) -> Option<(&str, &str)> {
+        let error = &self.story.outcome.as_ref()?["error"];
+        let allowed = self.word("verdict") == Some("allow");
+        let message = error["message"].as_str().unwrap_or_default();
+        error["kind"]
+            .as_str()
+            .filter(|_| allowed)
+            .map(|kind| (kind, message.lines().next().unwrap_or_default()))
+    }
+
+    /// The rule that refused it there, where one did.
+    fn refused_by(&self) -> Option<&'static str> {
+        let error = &self.story.outcome.as_ref()?["error"];
+        let kind = ErrorKind::deserialize(&error["kind"]).ok()?;
+        says_closed(kind, error["message"].as_str().unwrap_or_default()).then_some(deny_read::KEY)
+    }
+
+    fn told(&self, is_explained: impl Fn(&str) -> bool) -> String {
         let tool = self.row.tool.as_deref().unwrap_or("?");
         let mut text = format!(
             "{}  {} UTC  {}\n",
@@ -154,6 +175,13 @@ impl<'a> Past<'a> {
             let _ = writeln!(text, "{}", harmless(reason));
         }
         self.tell_approval(&mut text);
+        if let Some((kind, message)) = self.failure() {
+            let by = self.refused_by().map(|rule| format!(" by {rule}")).unwrap_or_default();
+            let kind = ui::styled(ui::BAD, &harmless(kind));
+            let message = harmless(message);
+            let _ =
+                writeln!(text, "It was allowed, and ended in an error all the same: {kind}{by}: {message}");
+        }
         if let Some(grant) = self.word("grant") {
             let _ = writeln!(text, "What would have allowed it: {}", harmless(grant));
         }
@@ -163,7 +191,12 @@ impl<'a> Past<'a> {
                 let _ = writeln!(text, "  {name}{}", one_line(&value, usize::MAX));
             }
         }
-        let _ = writeln!(text, "`helve policy explain {}` says what the rule means.", one_line(rule, 80));
+        let rules = [Some(rule), self.refused_by()];
+        for rule in rules.into_iter().flatten().filter(|rule| is_explained(rule)) {
+            let rule = one_line(rule, 80);
+            let _ =
+                writeln!(text, "`helve policy explain {}` says what the rule means.", helve::quote(&rule));
+        }
         text.push_str(&refused::told(&self.denied.0, self.denied.1));
         text
     }

@@ -184,6 +184,11 @@ fn rules_are_learned_from_what_was_run_and_written_only_when_told() {
         world.run(&["policy", "learn", "--json", "--since", "2100-01-01"]).json()["proposed"],
         json!([])
     );
+    let nothing = world.run(&["policy", "learn", "--since", "2100-01-01"]).quiet().1;
+    assert!(
+        nothing.contains("from 0 different commands") && nothing.contains("# There were none"),
+        "{nothing}"
+    );
     world.configure("{\"parallel\": false}");
     assert_eq!(
         world.run(&["policy", "learn", "--write", "--yes"]).code,

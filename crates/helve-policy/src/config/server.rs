@@ -80,7 +80,7 @@ pub(crate) fn merge(earlier: Option<Value>, later: Value) -> Value {
 
 /// An address that a server may have: `https:`, or `http:` to this machine.
 pub(crate) fn check_url(url: &str) -> Result<(), String> {
-    let wrong = |why: &str| Err(format!("expected an address such as \"https://example.com/mcp\": {why}"));
+    let wrong = |why: &str| Err(format!("expected an address such as \"https://example.com\": {why}"));
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
         None => return wrong("there is no scheme"),
@@ -93,7 +93,9 @@ pub(crate) fn check_url(url: &str) -> Result<(), String> {
     }
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     if authority.contains(['@', '\\']) {
-        return wrong("a name or password cannot stand in it; use `bearer_token_env` or `headers_from_env`");
+        return wrong(
+            "a name or password cannot stand in it; use `bearer_token_env` or `headers_from_env` of a server, `key_env` of a model",
+        );
     }
     let host = match authority.strip_prefix('[') {
         Some(six) => six.split_once(']').map(|(host, _)| host).unwrap_or_default(),

@@ -50,7 +50,6 @@ pub(crate) const LIMITS: [&str; 34] = [
 ];
 
 /// Limits that only the owner's own files lower: less would be kept for the owner, or more be asked of a person's time.
-#[cfg(test)]
 pub(crate) const OWNERS: [&str; 9] = [
     "limits.blob_bytes",
     "limits.blob_store_bytes",
@@ -133,6 +132,12 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
         }
         (name, Value::Count(number)) if LIMITS.contains(&name) => smaller(*number, in_force),
+        ("limits.exec_timeout_max", _) => {
+            Outcome::Looser("this limit is the owner's alone, but `tools.exec.timeout` may be smaller here")
+        }
+        (name, _) if OWNERS.contains(&name) => Outcome::Looser(
+            "this limit is the owner's alone, since with a smaller one less is kept for the owner or more is asked",
+        ),
         (keys::HOOKS, _) => Outcome::Looser("it cannot name a program that Helve runs"),
         (name, _) if name.starts_with(container_keys::CONTAINER) => {
             Outcome::Looser("it cannot choose an image or an engine")

@@ -130,7 +130,7 @@ impl Kind {
             Kind::Headers => "a table of headers, each a string".into(),
             Kind::HeaderVariables => "a table of headers, each with the name of a variable".into(),
             Kind::VariableName => "the name of an environment variable".into(),
-            Kind::Url => "an address such as \"https://example.com/mcp\"".into(),
+            Kind::Url => "an address such as \"https://example.com\"".into(),
             Kind::ServerTools => "a table of tools, each a table with `enabled` or `approval`".into(),
             Kind::Secrets => "a list of tables, each with one of `env` and `file`".into(),
             Kind::Rules => "a list of tables, each a rule".into(),

@@ -50,6 +50,11 @@ impl<'a> Argv<'a> {
         })
     }
 
+    /// Where the name of these arguments, such as a subcommand, stands among those of the run.
+    pub(super) fn named_in(&self, run: &'a Run) -> Option<&'a Arg> {
+        run.argv.get(run.argv.len().checked_sub(self.args.len() + 1)?)
+    }
+
     /// The subcommand of git and its arguments, behind options such as `-C dir`.
     pub(super) fn git(&self) -> Option<Argv<'a>> {
         const VALUED: &[&str] = &[

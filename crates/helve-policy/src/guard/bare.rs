@@ -1,19 +1,20 @@
 //! Commands that run bare: whatever is more than plain reading is asked about.
 //!
-//! Plainly read-only is a run of a program on the list of `readers`, with options whose effect is known, that only reads; and a
-//! command of which every run is one and nothing is opaque. A rule of the owner allows what it names and no more: not the
+//! Plainly read-only is a run of a program on the list of `readers`, with options whose effect is known, that only reads, and
+//! reads files whose names are known; and a command of which every run is one and nothing is opaque. A rule of the owner allows what it names and no more: not the
 //! programs that a repository names to git, nor its hooks.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use helve_core::{Decision, Verdict};
-use helve_shell::analysis::{Analysis, Arg, EffectKind, More, Run, RunKind};
+use helve_shell::analysis::{Arg, EffectKind, More, Run, RunKind};
 
 use super::argv::Argv;
+use super::hidden::is_hidden;
 use super::judgement::{Mark, bytes};
 use super::repository::{Reach, Seen, takes_up};
-use super::{disk, enclosing, outside};
+use super::{Case, disk, enclosing, outside};
 use crate::readers;
 use crate::rules::{Findings, Part};
 
@@ -28,7 +29,8 @@ const BUILTINS: &[&str] = &[
 ];
 
 /// What has to be asked about because nothing contains it.
-pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
+pub(super) fn judge(case: &Case<'_>, findings: &Findings) -> Vec<Mark> {
+    let analysis = case.analysis;
     let mut changing: HashSet<usize> = HashSet::new();
     let mut marks = Vec::new();
     let may_take_up = |run: &Run| repository(run).is_some_and(|repository| takes_up(repository.subcommand));
@@ -39,7 +41,16 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
         Mark { bare: true, ..Mark::new(decision, run) }
     };
     for (index, effect) in analysis.effects.iter().enumerate() {
-        if effect.kind == EffectKind::Read || allowed(findings, Part::Effect(index)) {
+        if allowed(findings, Part::Effect(index)) {
+            continue;
+        }
+        if effect.kind == EffectKind::Read {
+            let run = effect.run.and_then(|run| analysis.runs.get(run));
+            let vouched = effect.run.is_some_and(|run| allowed(findings, Part::Run(run)));
+            if !vouched && !run.is_some_and(only_lists) && is_hidden(case, effect) {
+                let reason = "it runs without a sandbox, and which file it reads shows only when it runs";
+                marks.push(ask(reason.into(), effect.span, effect.run));
+            }
             continue;
         }
         match effect.run {
@@ -78,6 +89,12 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
 /// Whether a rule of the owner allows the part.
 fn allowed(findings: &Findings, part: Part) -> bool {
     findings.of(part).is_some_and(|finding| finding.verdict == Verdict::Allow)
+}
+
+/// Whether a run tells of files only that they are there, and how large.
+fn only_lists(run: &Run) -> bool {
+    const LISTERS: [&str; 9] = ["cd", "du", "fd", "find", "ls", "readlink", "realpath", "stat", "tree"];
+    run.program.as_deref().is_some_and(|name| LISTERS.contains(&name))
 }
 
 /// Whether a run only reads, where the repository of a run of git starts nothing.

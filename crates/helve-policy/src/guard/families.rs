@@ -13,6 +13,7 @@ use super::rules::{
     DD, DEVICE_WRITE, DISK_FORMAT, DOWNLOAD_RUN, FORK_BOMB, POWER, PROTECTED_WRITE, RM_RECURSIVE,
     WINDOWS_DELETE,
 };
+use super::written::{copies, is_redirected};
 use super::{Case, Guard};
 use super::{disk, protected};
 
@@ -35,21 +36,21 @@ pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
     let stays = |hit: &Hit| !(hit.liftable && guard.delete_inside);
     let mut hits = Vec::new();
     for effect in &analysis.effects {
-        let rule = of_effect(guard, case, effect);
+        let rule = of_effect(case, effect);
         hits.extend(rule.map(|rule| hit(rule, place(analysis, effect), effect.run)).filter(stays));
     }
     for (index, run) in analysis.runs.iter().enumerate() {
         let hit = |rule| hit(rule, run.span, Some(index));
         let argv = Argv::of(run);
         hits.extend(of_run(run, &argv).map(hit).filter(stays));
-        hits.extend(protected::names_program(run).then_some(PROTECTED_WRITE).map(hit));
         hits.extend(super::asked::look(&argv).map(hit));
     }
+    hits.extend(protected::look(guard, case).into_iter().map(|(span, run)| hit(PROTECTED_WRITE, span, run)));
     hits
 }
 
 /// The simple command that does it; a fork bomb is the function itself.
-fn place(analysis: &Analysis, effect: &Effect) -> Span {
+pub(super) fn place(analysis: &Analysis, effect: &Effect) -> Span {
     let run = effect.run.and_then(|run| analysis.runs.get(run));
     match run {
         Some(run) if effect.kind != EffectKind::ForkBomb => run.span,
@@ -57,7 +58,7 @@ fn place(analysis: &Analysis, effect: &Effect) -> Span {
     }
 }
 
-fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static str> {
+fn of_effect(case: &Case<'_>, effect: &Effect) -> Option<&'static str> {
     let run = effect.run.and_then(|run| case.analysis.runs.get(run));
     let name = lower(run.and_then(|run| run.program.as_deref()).unwrap_or_default());
     match effect.kind {
@@ -75,12 +76,6 @@ fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static
         EffectKind::Power => Some(POWER),
         EffectKind::ForkBomb => Some(FORK_BOMB),
         EffectKind::RunsDownload => Some(DOWNLOAD_RUN),
-        EffectKind::Write | EffectKind::Delete => {
-            // Programs write such files for their owner; what is put there by hand is another matter.
-            let by_hand = copies(&name) || name == "sed" || run.is_none() || is_redirected(run, effect);
-            protected::is_changed(guard, case, &name, effect.kind, &effect.target, by_hand)
-                .then_some(PROTECTED_WRITE)
-        }
         _ => None,
     }
 }
@@ -99,26 +94,6 @@ fn makes_image(case: &Case<'_>, name: &str, run: Option<&Run>, target: &Target) 
         && run.is_some_and(|run| run.more == More::Nothing && run.directory.is_some())
         && matches!(target, Target::Path { path, inside: true, .. }
             if path != case.setting.workspace && disk::is_plain_file(path, case.setting.workspace))
-}
-
-/// Programs that write what they are given to the path that they are given.
-fn copies(name: &str) -> bool {
-    matches!(
-        name,
-        "dd" | "cp" | "mv" | "ln" | "install" | "tee" | "shred" | "truncate" | "sponge" | "cat" | "rsync"
-    )
-}
-
-/// Whether the effect comes from a redirection: it points at none of the arguments.
-fn is_redirected(run: Option<&Run>, effect: &Effect) -> bool {
-    run.is_some_and(|run| {
-        let holds = |outer: Span, inner: Span| outer.start <= inner.start && inner.end <= outer.end;
-        // Arguments stand in the order of the text: only the last that starts before and the next one can touch it.
-        let behind = run.argv.partition_point(|arg| arg.span.start <= effect.span.start);
-        let mut near = run.argv.iter().skip(behind.saturating_sub(1)).take(2);
-        effect.span != run.span
-            && !near.any(|arg| holds(arg.span, effect.span) || holds(effect.span, arg.span))
-    })
 }
 
 fn is_windows(name: &str) -> bool {

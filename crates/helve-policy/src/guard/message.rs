@@ -6,7 +6,7 @@ use helve_core::Decision;
 
 use super::outside::is_traversal;
 use super::{TOO_COMPLEX, UNREADABLE, WORKING_DIR};
-use crate::config::keys::{EXEC_ALLOW, EXEC_RESTRICT};
+use crate::config::keys::{EXEC_ALLOW, EXEC_DENY, EXEC_RESTRICT, RULES_OTHERWISE};
 
 /// The longest piece of the command that is quoted back, in characters.
 const EXCERPT: usize = 120;
@@ -24,14 +24,15 @@ pub fn blocked_message(decision: &Decision, command: &str) -> String {
         EXEC_RESTRICT => "path outside working dir",
         WORKING_DIR => "working_dir outside the view",
         UNREADABLE | TOO_COMPLEX => "cannot be read",
-        _ => "dangerous pattern detected",
+        rule if rule.starts_with("guard.") || rule.starts_with(EXEC_DENY) => "dangerous pattern detected",
+        RULES_OTHERWISE => "allowed by no rule",
+        _ => "denied by a rule of the owner",
     };
     let mut text = format!("Error: Command blocked by safety guard ({kind})\nRule {}", decision.rule);
-    if let Some(reason) = &decision.reason {
-        text.push_str(": ");
-        text.push_str(reason);
+    match &decision.reason {
+        Some(reason) => text.push_str(&format!(": {}", sentence(reason))),
+        None => text.push('.'),
     }
-    text.push('.');
     if let Some(found) = found.map(excerpt).filter(|found| !found.is_empty()) {
         text.push_str(&format!(" Found: {found}"));
     }
@@ -40,6 +41,12 @@ pub fn blocked_message(decision: &Decision, command: &str) -> String {
         text.push_str(grant);
     }
     text
+}
+
+/// A reason with a full stop behind it, unless it ends as a sentence does.
+pub fn sentence(reason: &str) -> Cow<'_, str> {
+    let reason = reason.trim_end();
+    if reason.ends_with(['.', '!', '?', '…']) { reason.into() } else { format!("{reason}.").into() }
 }
 
 /// The decision with texts that a person can read, however long the command and the owner's lists are.

@@ -2,8 +2,8 @@
 //!
 //! What a program does to which path is read off the effects, and so is what it may read, as far as no table says what an
 //! argument is. Of programs that no table knows, parts of paths count too, and of interpreters the string literals of code.
-//! Links that exist are followed. A path that is not known before the command runs is not refused: the sandbox is the boundary,
-//! this says the plain mistake before anything runs.
+//! Links that exist are followed. A path that is not known before the command runs is refused only without a sandbox: that is
+//! the boundary, this says the plain mistake before anything runs.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use helve_core::Decision;
 use helve_shell::analysis::{Arg, ArgPart, Effect, EffectKind, Input, OpaqueReason, Run, Target};
 use helve_shell::{Span, normal, spelling, text_arguments};
 
+use super::hidden::is_hidden;
 use super::judgement::{Mark, bytes};
 use super::{Case, Guard, assignment, disk};
 use crate::config::keys::{EXEC_RESTRICT, VIEW_READ_ONLY};
@@ -56,7 +57,7 @@ pub(super) fn judge_paths(guard: &Guard, case: &Case<'_>) -> Vec<Mark> {
             paths.dedup();
             guard.opening(&paths)
         }
-        None => Some(lift),
+        None => Some(lift.clone()),
     };
     let mark = |outside: Outside| {
         let workspace = case.setting.workspace.display();
@@ -75,7 +76,16 @@ pub(super) fn judge_paths(guard: &Guard, case: &Case<'_>) -> Vec<Mark> {
         };
         Mark::new(decision, outside.run)
     };
-    found.into_iter().map(mark).collect()
+    let hidden = case.analysis.effects.iter().filter(|effect| !case.contained && is_hidden(case, effect));
+    let unknown = |effect: &Effect| {
+        let reason = "which path this is shows only when it runs, and no sandbox keeps it in the workspace";
+        Mark::new(
+            Decision::deny(EXEC_RESTRICT, reason).at(bytes(effect.span)).grant(lift.clone()),
+            effect.run,
+        )
+    };
+    let hidden: Vec<Mark> = hidden.map(unknown).collect();
+    found.into_iter().map(mark).chain(hidden).collect()
 }
 
 /// The most paths of one command whose links are followed; one with more is refused.

@@ -1,45 +1,77 @@
 //! Files that run or configure programs without being asked: git's hooks and configuration, settings of editors and
 //! agents, and Helve's own.
 //!
-//! In comes an effect on a path, or a run of `git config`; out goes whether it changes such a file. Git itself may write
-//! its files, but not set a key that names a program other than one that everybody knows.
+//! In comes what a command does; out goes where it changes such a file, also behind links. Git itself may write its files,
+//! but not set a key that names a program other than one that everybody knows.
 
 use std::path::Path;
 
 use helve_core::protected;
-use helve_shell::analysis::{Arg, EffectKind, Run, Target};
+use helve_shell::Span;
+use helve_shell::analysis::{Arg, Effect, EffectKind, Run, Target};
 
-use super::{Case, Guard, disk};
+use super::families::place;
+use super::links::Links;
+use super::written::{Author, author, author_of_named};
+use super::{Case, Guard, disk, repository};
 use crate::config::layers::WORKSPACE_FILE;
 
-/// Whether an effect of the program `name` changes a protected file. Git itself may, and so may who changes only modes
-/// and times. `by_hand` says that what is written is what the command gives.
-pub(super) fn is_changed(
+/// Where a command changes protected files: the simple command that does it, and its run.
+pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<(Span, Option<usize>)> {
+    let analysis = case.analysis;
+    let links = Links::of(case);
+    let run = |effect: &Effect| effect.run.and_then(|run| analysis.runs.get(run));
+    let is_hit = |effect: &Effect, kind, author| is_changed(guard, case, &links, effect, kind, author);
+    let done = analysis.effects.iter().filter(|effect| {
+        matches!(effect.kind, EffectKind::Write | EffectKind::Delete)
+            && is_hit(effect, effect.kind, author(run(effect), effect))
+    });
+    let named = analysis.possible.iter().map(|possible| &possible.effect).filter(|effect| {
+        let author = run(effect).and_then(|run| author_of_named(run, effect));
+        author.is_some_and(|author| is_hit(effect, EffectKind::Write, author))
+    });
+    let set = analysis.runs.iter().enumerate().filter(|(_, run)| names_program(run));
+    done.chain(named)
+        .map(|effect| (place(analysis, effect), effect.run))
+        .chain(set.map(|(index, run)| (run.span, Some(index))))
+        .collect()
+}
+
+/// Whether an effect of this kind changes a protected file.
+fn is_changed(
     guard: &Guard,
     case: &Case<'_>,
-    name: &str,
+    links: &Links,
+    effect: &Effect,
     kind: EffectKind,
-    target: &Target,
-    by_hand: bool,
+    author: Author,
 ) -> bool {
-    if matches!(name, "git" | "chmod" | "chown" | "chgrp" | "touch" | "setfacl" | "mkdir") {
+    if author == Author::Keeper {
         return false;
     }
-    let (path, pattern) = match target {
+    let (path, pattern) = match &effect.target {
         Target::Path { path, .. } => (path, ""),
         Target::Glob { under, pattern, .. } => (under, pattern.as_str()),
-        Target::Unknown | Target::Host(_) | Target::Machine => return false,
-    };
-    match kind {
-        EffectKind::Write => {
-            of_git(path, pattern).is_some()
-                || is_own(guard, case, path)
-                || by_hand && configures(guard, case.setting.workspace, path)
+        Target::Unknown => {
+            let text = case.text.get(effect.span.range()).unwrap_or_default();
+            return kind == EffectKind::Write && is_partly_of_git(text);
         }
+        Target::Host(_) | Target::Machine => return false,
+    };
+    if kind == EffectKind::Delete {
         // Without them git takes others, or none; a single hook may go.
-        EffectKind::Delete => of_git(path, pattern) == Some(OfGit::Root),
-        _ => false,
+        return of_git(path, pattern) == Some(OfGit::Root);
     }
+    let is_one = |path: &Path| {
+        is_own(guard, case, path) || author == Author::Hand && configures(guard, case.setting.workspace, path)
+    };
+    let behind = |path: &Path| {
+        // A link to the repository is no part of it, but what lies behind the link is.
+        is_one(path) || of_git(path, pattern).is_some_and(|part| part != OfGit::Repository)
+    };
+    of_git(path, pattern).is_some()
+        || is_one(path)
+        || links.lead(path, effect.run).is_some_and(|path| behind(&path))
 }
 
 /// What of git's own a path is.
@@ -82,6 +114,31 @@ fn is(part: &str, name: &str) -> bool {
         return part == name;
     }
     part.starts_with('.') == name.starts_with('.') && disk::matches(part, name)
+}
+
+/// Whether a path of which a part shows only when it runs is such a part of git's own by the rest of it:
+/// `"$d/.git/config"`, `.git/hooks/$name`, `"$(git rev-parse --git-dir)/hooks/pre-commit"`.
+fn is_partly_of_git(written: &str) -> bool {
+    let opens = written.find(['$', '`']);
+    let closes = written.rfind(['$', '`', ')', '}']);
+    let (Some(opens), Some(closes)) = (opens, closes) else { return false };
+    let (head, unknown, tail) =
+        (&written[..opens], written.get(opens..=closes).unwrap_or_default(), &written[closes + 1..]);
+    let is_name = |ch: char| ch.is_ascii_alphanumeric() || ch == '_';
+    let tail = if unknown.ends_with('$') { tail.trim_start_matches(is_name) } else { tail };
+    let (head, tail) = (head.trim_matches('"'), tail.trim_matches('"'));
+    if [head, tail].iter().any(|part| part.contains(|ch: char| ch.is_whitespace() || "\"'|&;<>".contains(ch)))
+    {
+        return false;
+    }
+    let says = |words: &[&str]| words.iter().any(|word| unknown.contains(word));
+    let known = match () {
+        () if says(&["--git-dir", "--git-common-dir", "--absolute-git-dir"]) => ".git",
+        () if says(&["--git-path hooks"]) => ".git/hooks",
+        () => "?",
+    };
+    let is_hook = tail.rsplit_once("hooks/").is_some_and(|(_, name)| repository::is_hook(name));
+    is_hook || of_git(Path::new(&format!("{head}{known}{tail}")), "").is_some()
 }
 
 fn is_own(guard: &Guard, case: &Case<'_>, path: &Path) -> bool {

@@ -25,6 +25,7 @@ use helve_shell::analysis::Arg;
 use rustix::fs::{Mode, OFlags};
 
 use hooks::Hooks;
+pub(super) use hooks::is_hook;
 pub(super) use inner::takes_up;
 use inner::{Budget, Inner};
 use remotes::Remotes;

@@ -28,6 +28,14 @@ fn the_first_line_names_the_kind() {
     let restricted = "tools.restrict_to_workspace = true";
     for (policy, command, kind) in [
         ("tools.exec.deny_patterns = ['x']", "echo x", "dangerous pattern detected"),
+        ("[[rules]]\nverdict = 'deny'\ncommand = 'git push *'", "git push", "denied by a rule of the owner"),
+        ("[[rules]]\nname = 'mine'\nverdict = 'deny'\npath = 'x'", "cat x", "denied by a rule of the owner"),
+        ("profile = 'readonly'", "touch x", "denied by a rule of the owner"),
+        (
+            "rules_otherwise = 'deny'\n[[rules]]\nverdict = 'allow'\ncommand = 'ls'",
+            "id",
+            "allowed by no rule",
+        ),
         (restricted, "cat /etc/passwd", "path outside working dir"),
         (restricted, "cat ~/.netrc", "path outside working dir"),
         (restricted, "cat ../x", "path traversal detected"),
@@ -40,6 +48,23 @@ fn the_first_line_names_the_kind() {
         let expected = format!("Error: Command blocked by safety guard ({kind})");
         assert_eq!(first_line(policy, command), expected, "{command}");
     }
+}
+
+#[test]
+fn a_reason_that_is_a_sentence_gets_no_second_full_stop() {
+    let rule =
+        "[[rules]]\nverdict = 'deny'\ncommand = 'git push *'\nreason = 'Releases are made by a person.'";
+    assert_eq!(
+        message(rule, "git push"),
+        "Error: Command blocked by safety guard (denied by a rule of the owner)\n\
+        Rule rules[0]: Releases are made by a person. Found: git push\n\
+        The owner can allow it in helve.toml: take out or narrow the rule rules[0] in the given text line 1"
+    );
+    let reasons = [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a…", "a…"), ("a. ", "a.")];
+    assert_eq!(
+        reasons.map(|(reason, _)| sentence(reason).into_owned()),
+        reasons.map(|(_, said)| said.to_owned())
+    );
 }
 
 #[test]

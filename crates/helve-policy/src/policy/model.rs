@@ -225,6 +225,18 @@ mod tests {
         assert_eq!(agent.rows()[0].1, "100 rounds");
     }
 
+    #[test]
+    fn an_address_that_is_none_is_refused_without_an_example_of_something_else() {
+        for (url, part) in [
+            ("ftp://e", "neither `https` nor `http`"),
+            ("https://u:p@e", "`key_env` of a model"),
+            ("http://example.com", "may only lead to this machine"),
+        ] {
+            let error = Policy::from_toml(&format!("model.base_url = '{url}'")).unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains("mcp"), "{error}");
+        }
+    }
+
     /// A key goes to nobody but the provider that it was written for, and to no address that was written for another.
     #[test]
     fn what_stands_beside_one_model_is_not_taken_for_that_of_another_provider() {

@@ -301,7 +301,9 @@ fn a_workspaces_own_file_lowers_the_limits_of_tools_and_raises_none() {
         assert!(lowers != owners, "{name} is in one of the two lists");
         let smaller = with_workspace("", &format!("{name} = {}", row.default - 1));
         if owners {
-            assert!(smaller.unwrap_err().contains("may only tighten"), "{name}");
+            let error = smaller.unwrap_err();
+            assert!(error.contains("may only tighten: this limit is the owner's alone"), "{error}");
+            assert_eq!(error.contains("tools.exec.timeout"), name == "limits.exec_timeout_max", "{error}");
             continue;
         }
         assert_eq!(in_force(&smaller.unwrap(), &name).0, row.default - 1, "{name}");

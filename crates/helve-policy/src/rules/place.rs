@@ -1,7 +1,8 @@
 //! Path globs and host names of rules.
 //!
 //! A glob works on the text of normal paths, part by part: `*`, `?` and `[…]` stay within a part, `**` is any number of
-//! parts. A directory stands for all that is in it. Time is linear in the path.
+//! parts. A directory stands for all that is in it. Braces are alternatives and may reach across parts: each is a glob of its
+//! own. Time is linear in the path.
 
 mod glob;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use helve_shell::analysis::{EffectKind, Target};
 
 use glob::PartGlob;
 
+use super::braces::{self, Mark};
 use crate::guard;
 
 /// The longest glob, in bytes, and the most parts of it: they fit the bits of a number.
@@ -39,7 +41,18 @@ enum Part {
 type Reached = u64;
 
 impl PathGlob {
-    /// Reads a glob: relative ones lie in the workspace, those without any slash at any depth of it; `~/` is the home
+    /// Reads globs that may have braces, as `{src,test}/*.rs`. The error says what to change.
+    pub(super) fn parse_all(text: &str, home: Option<&Path>) -> Result<Vec<Self>, String> {
+        if text.len() > MAX_LENGTH {
+            // Refused as it is.
+            return PathGlob::parse(text, home).map(|glob| vec![glob]);
+        }
+        let plain = |word: Vec<Mark>| word.into_iter().map(|(ch, _)| ch).collect::<String>();
+        let words = braces::expand(&glob::marked(text)).map_err(|problem| format!("{text:?}: {problem}"))?;
+        words.into_iter().map(|word| PathGlob::parse(&plain(word), home)).collect()
+    }
+
+    /// Reads a glob without braces: relative ones lie in the workspace, those without any slash at any depth of it; `~/` is the home
     /// directory. The error says what to change.
     pub(crate) fn parse(text: &str, home: Option<&Path>) -> Result<Self, String> {
         if text.len() > MAX_LENGTH || text.contains('\0') {

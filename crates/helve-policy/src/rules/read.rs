@@ -22,7 +22,7 @@ const KEYS: &[(&str, &str)] = &[
     ("tool", "names of tools; without it any tool"),
     ("command", "command patterns such as \"git push *\" or \"npm run {test,build}\""),
     ("effect", "names of effects, such as \"network\" or \"deletes\""),
-    ("path", "path globs; relative ones lie in the workspace"),
+    ("path", "path globs; relative ones lie in the workspace, `{a,b}` is either"),
     ("host", "hosts such as \"example.org\" or \"*.example.org:443\""),
     ("name", "how decisions name the rule"),
     ("reason", "why it exists, in a sentence"),
@@ -151,7 +151,7 @@ impl Reader<'_> {
             tools: self.texts("tool", tool_name),
             commands: self.texts("command", |text| command(text, verdict)),
             effects: self.texts("effect", |text| effect(text, verdict)),
-            paths: self.texts("path", |text| PathGlob::parse(text, home)).map(|globs| match verdict {
+            paths: self.globs("path", |text| PathGlob::parse_all(text, home)).map(|globs| match verdict {
                 // What a link leads to is allowed only where it is written.
                 Some(Verdict::Allow) => globs,
                 _ => with_resolved(globs),
@@ -167,7 +167,7 @@ impl Reader<'_> {
         }
         let scope = Scope {
             expires: self.expires(),
-            workspaces: self.texts("workspace", |text| workspace(text, home)).map(with_resolved),
+            workspaces: self.globs("workspace", |text| workspace(text, home)).map(with_resolved),
             sessions: self.texts("session", |text| Ok(text.to_owned())),
         };
         let examples = Examples {
@@ -245,6 +245,21 @@ impl Reader<'_> {
         }
         self.problems.extend(problems);
         Some(values)
+    }
+
+    /// The same for texts that stand for several globs each.
+    fn globs(
+        &mut self,
+        key: &str,
+        make: impl Fn(&str) -> Result<Vec<PathGlob>, String>,
+    ) -> Option<Vec<PathGlob>> {
+        let globs = self.texts(key, make)?.concat();
+        if globs.len() > MAX_ENTRIES {
+            self.problems.push(format!(
+                "`{key}`: its braces stand for more than {MAX_ENTRIES} paths; write several rules"
+            ));
+        }
+        Some(globs)
     }
 
     fn expires(&mut self) -> Option<std::time::SystemTime> {
@@ -344,11 +359,11 @@ fn effect(text: &str, verdict: Option<Verdict>) -> Result<EffectName, String> {
     }
 }
 
-fn workspace(text: &str, home: Option<&Path>) -> Result<PathGlob, String> {
+fn workspace(text: &str, home: Option<&Path>) -> Result<Vec<PathGlob>, String> {
     if !text.starts_with(['/', '~']) {
         return Err(format!("expected a glob of absolute paths, received {text:?}"));
     }
-    PathGlob::parse(text, home)
+    PathGlob::parse_all(text, home)
 }
 
 /// The globs, and those behind links among them once more as they are without.

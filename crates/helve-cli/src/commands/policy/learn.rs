@@ -74,7 +74,9 @@ pub(super) fn learn(
 fn document(proposed: &[ProposedRule], commands: usize) -> String {
     let mut text =
         format!("# Proposed by `helve policy learn` from {commands} different commands that were run.\n");
-    if proposed.is_empty() {
+    if commands == 0 {
+        text.push_str("# There were none to learn from.\n");
+    } else if proposed.is_empty() {
         text.push_str(
             "# None of them makes a rule: they are opaque, or a rule for them would give away too much.\n",
         );

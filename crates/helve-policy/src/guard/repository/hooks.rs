@@ -139,6 +139,11 @@ fn is_quiet(subcommand: &str) -> bool {
     QUIET.contains(&subcommand) || readers::is_git_reader(subcommand)
 }
 
+/// Whether a file of this name is a hook wherever it lies in a directory called `hooks`: many other things are an `update`.
+pub(in super::super) fn is_hook(name: &str) -> bool {
+    name != "update" && (name == OF_INDEX || HOOKS.iter().any(|(hook, _)| *hook == name))
+}
+
 /// Whether a name is that of a subcommand of which is known what it runs.
 pub(super) fn is_known(subcommand: &str) -> bool {
     is_quiet(subcommand)

@@ -1,5 +1,7 @@
 //! A glob for one part of a path: `*`, `?`, `[a-z]`, `[!x]`, and backslashes.
 
+use crate::rules::braces::Mark;
+
 /// No file system has a name that is longer, in bytes.
 const LONGEST_NAME: usize = 4096;
 
@@ -185,6 +187,24 @@ impl PartGlob {
         };
         self.0.iter().map(plain).collect()
     }
+}
+
+/// The characters of a glob, and whether braces and commas among them may mean something: not behind a backslash, nor in
+/// a class.
+pub(super) fn marked(text: &str) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    let mut chars = text.chars();
+    while let Some(ch) = chars.next() {
+        marks.push((ch, true));
+        let before = chars.clone();
+        let skipped = match ch {
+            '\\' => chars.next().map_or(0, char::len_utf8),
+            '[' if class(&mut chars).is_some() => before.as_str().len() - chars.as_str().len(),
+            _ => 0,
+        };
+        marks.extend(before.as_str().get(..skipped).unwrap_or_default().chars().map(|ch| (ch, false)));
+    }
+    marks
 }
 
 /// The rest of `[…]` after its bracket.

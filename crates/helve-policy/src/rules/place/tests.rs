@@ -52,6 +52,44 @@ fn globs_hold_what_they_say() {
 }
 
 #[test]
+fn braces_stand_for_each_of_their_alternatives() {
+    for (text, path, expected) in [
+        ("{secret,src}/**", "/w/secret/x", true),
+        ("{secret,src}/**", "/w/src", true),
+        ("{secret,src}/**", "/w/other/x", false),
+        ("{secret,src}/**", "/w/{secret,src}/x", false),
+        ("{a/b,c}/x", "/w/a/b/x", true),
+        ("{a/b,c}/x", "/w/c/x", true),
+        ("{.env,*.pem}", "/w/deep/key.pem", true),
+        ("{.env,deep/x}", "/w/a/.env", true),
+        ("{.env,deep/x}", "/w/a/deep/x", false),
+        ("/{etc,var/{log,lib}}/x", "/var/lib/x", true),
+        ("~/{.ssh,.aws}", "/home/me/.aws/credentials", true),
+        ("{~/x,y}", "/home/me/x", true),
+        ("a{,.bak}", "/w/a", true),
+        ("a{,.bak}", "/w/a.bak", true),
+        (r"\{a,b\}", "/w/{a,b}", true),
+        (r"\{a,b\}", "/w/a", false),
+        ("x[{,}]y", "/w/x,y", true),
+        ("{a}", "/w/{a}", true),
+        ("{a,b", "/w/{a,b", true),
+    ] {
+        let globs = PathGlob::parse_all(text, Some(Path::new("/home/me"))).unwrap();
+        let held = globs.iter().any(|glob| glob.holds(Path::new(path), Path::new("/w")));
+        assert_eq!(held, expected, "{text} holds {path}");
+    }
+    for (text, part) in [
+        ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "write fewer"),
+        ("{{{{{{{{{{a,b},c},d},e},f},g},h},i},j},k}", "write fewer"),
+        ("{a,..}/x", "`..` cannot stand"),
+        ("{,}", "stands for nothing"),
+    ] {
+        let error = PathGlob::parse_all(text, None).unwrap_err();
+        assert!(error.contains(part), "{text:?}: {error}");
+    }
+}
+
+#[test]
 fn what_is_no_glob_says_what_to_change() {
     for (text, part) in [
         ("", "stands for nothing"),

@@ -1,6 +1,7 @@
 //! What a model reads when a question brought no yes: what happened, and what to do instead.
 
 use helve_core::{Decision, ErrorKind, ToolError};
+use helve_policy::sentence;
 
 use crate::approval::Approval;
 use crate::approval::breaker::Stop;
@@ -47,7 +48,7 @@ pub(super) fn refused(approval: &Approval, decision: &Decision) -> ToolError {
             let reason = decision.reason.clone().unwrap_or_default();
             ToolError::new(
                 ErrorKind::ApprovalRequired,
-                format!("Approval required by {}: {reason}.", decision.rule),
+                format!("Approval required by {}: {}", decision.rule, sentence(&reason)),
             )
             .hint(format!("Nobody is there to ask. The owner can make the call on a terminal{way}"))
         }

@@ -470,13 +470,15 @@ impl ServerHandler for Face {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if let Ok(served) = self.served(&context.extensions, false) {
-            listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed));
+            let ended = self.shared.running.end_of(&context.extensions);
+            listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed), ended);
         }
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         let mut accepted = requested.clone();
         if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|uri| listen::is_short(uri));
             uris.truncate(MOST_SUBSCRIBED);
         }
         Some(accepted)

@@ -242,6 +242,11 @@ impl HttpFace {
             None if place::makes_room(&parts, &body) => {}
             None => return Err(busy),
         }
+        if message::may_last_too_long(&body)
+            && let Read::Refused(refused) = message::read(&body)
+        {
+            return Ok(unread(&refused.answer));
+        }
         let is_new = session.is_none() && parts.method == Method::POST;
         let full = (StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later.");
         let room = match is_new && may_start_a_session(&body) {

@@ -1,9 +1,11 @@
 //! Tells a client what has changed: for as long as its session lasts, or for as long as it listens.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use helve_core::Cancel;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
@@ -17,6 +19,8 @@ const LOOK: Duration = Duration::from_secs(30);
 
 /// So many resources may a session subscribe to.
 pub(super) const MOST_SUBSCRIBED: usize = 256;
+/// So many bytes may the address of one have.
+const LONGEST_ADDRESS: usize = 2_000;
 
 /// The resources that a session wants to hear of. Nobody listens to the host before there is one: it has something to say with
 /// every call.
@@ -25,6 +29,8 @@ pub(super) struct Subscribed {
     kept: Mutex<Kept>,
     /// There is something to listen to.
     begun: Notify,
+    /// Somebody tells the session what changes.
+    is_told: AtomicBool,
 }
 
 #[derive(Default)]
@@ -38,6 +44,10 @@ struct Kept {
 impl Subscribed {
     /// Listens from here on: what changes once the client has its answer is told.
     pub(super) fn add(&self, uri: String, host: &dyn Host) -> Result<(), ErrorData> {
+        if !is_short(&uri) {
+            let message = format!("The address of a resource has at most {LONGEST_ADDRESS} bytes.");
+            return Err(ErrorData::invalid_params(message, None));
+        }
         let mut kept = lock(&self.kept);
         if kept.uris.len() >= MOST_SUBSCRIBED {
             let message = format!("A session subscribes to at most {MOST_SUBSCRIBED} resources.");
@@ -68,6 +78,11 @@ impl Subscribed {
         kept.is_heard = !kept.uris.is_empty();
         (kept.uris.contains(uri), kept.is_heard)
     }
+}
+
+/// Whether an address is kept.
+pub(super) fn is_short(uri: &str) -> bool {
+    uri.len() <= LONGEST_ADDRESS
 }
 
 /// What can change.
@@ -141,8 +156,17 @@ async fn updated(updates: &mut Option<broadcast::Receiver<String>>) -> String {
     std::future::pending().await
 }
 
-/// Tells a client that has a session, beside everything else, until it is gone.
-pub(super) fn in_session(host: &Arc<dyn Host>, peer: Peer<RoleServer>, subscribed: Arc<Subscribed>) {
+/// Tells a client that has a session, beside everything else, until that ends or the client is gone. However often it says that it is
+/// ready, it is told once.
+pub(super) fn in_session(
+    host: &Arc<dyn Host>,
+    peer: Peer<RoleServer>,
+    subscribed: Arc<Subscribed>,
+    ended: Cancel,
+) {
+    if subscribed.is_told.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let mut changes = Changes { updates: None, ..Changes::of(&**host) };
     // The host must be able to end while somebody waits for its changes.
     let host = Arc::downgrade(host);
@@ -154,6 +178,7 @@ pub(super) fn in_session(host: &Arc<dyn Host>, peer: Peer<RoleServer>, subscribe
                     changes.updates = updates;
                     continue;
                 }
+                () = ended.cancelled() => return,
             };
             if peer.is_transport_closed() || host.strong_count() == 0 {
                 return;

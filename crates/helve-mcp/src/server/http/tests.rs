@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::super::{Card, Host, HostCall};
 
+mod lasting;
 mod sessions;
 mod stalled;
 

@@ -28,6 +28,9 @@ pub type Launch = Arc<dyn Fn(&ServerSpec, &StdioServer) -> Result<Launched, Tool
 pub struct Launched {
     /// The sandbox.
     pub backend: Arc<dyn ShellBackend>,
+/// Takes the secrets that the owner knows out of what a server says.
+pub type Hide = Arc<dyn Fn(&mut Value) + Send + Sync>;
+
     /// Where the process starts, as the sandbox names it.
     pub working_dir: Option<String>,
 }
@@ -48,6 +51,8 @@ pub struct FleetParts {
     pub owner: Option<Arc<dyn Owner>>,
     /// The workspace, as the root that servers may be told.
     pub workspace: Option<PathBuf>,
+    /// Takes out what nobody is to see.
+    pub hide: Hide,
     /// Bounds.
     pub limits: FleetLimits,
 }
@@ -56,6 +61,15 @@ pub struct FleetParts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FleetLimits {
     /// Bytes of one message.
+impl FleetParts {
+    /// A server's words without secrets.
+    pub(super) fn hidden(&self, text: &str) -> String {
+        let mut words = Value::from(text);
+        (self.hide)(&mut words);
+        words.as_str().unwrap_or_default().to_owned()
+    }
+}
+
     pub frame_bytes: usize,
     /// Tools of one server.
     pub tools: usize,

@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 
-use super::fake::{Memory, call, echo_tool, heard, spec, text};
+use super::fake::{Memory, call, echo_tool, heard, hide, spec, text};
 use super::{Era, Fleet, FleetLimits, FleetParts};
 
 /// One request: its line in small letters, and its body.
@@ -51,6 +51,7 @@ pub(super) fn fleet(url: String, sse: bool) -> Arc<Fleet> {
         pins: Arc::clone(&memory) as _,
         tokens: Arc::clone(&memory) as _,
         log: memory as _,
+        hide: hide(),
         owner: None,
         workspace: None,
         limits: FleetLimits { frame_bytes: 1 << 20, tools: 100 },

@@ -112,7 +112,7 @@ pub(super) fn as_json(answer: &Answer) -> Value {
             if let Some(why) = kept_out(tool) {
                 value["kept_out"] = why.into();
             }
-            if let Standing::Changed { old } = &tool.standing {
+            if let Standing::Changed { old, .. } = &tool.standing {
                 value["pinned"] = old.clone();
             }
             value

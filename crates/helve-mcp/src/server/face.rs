@@ -471,7 +471,8 @@ impl ServerHandler for Face {
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if let Ok(served) = self.served(&context.extensions, false) {
             let ended = self.shared.running.end_of(&context.extensions);
-            listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed), ended);
+            let shown = *lock(&served.shown);
+            listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed), shown, ended);
         }
     }
 

@@ -101,9 +101,16 @@ enum Change {
 }
 
 impl Changes {
-    fn of(host: &dyn Host) -> Self {
+    /// What changes from here on, and whether the tools have since the client was shown this version of them.
+    fn of(host: &dyn Host, shown: Option<u64>) -> Self {
+        let mut tools = host.tools_version();
+        // What came before counts by the version that is shown alone: the two may count differently.
+        tools.mark_unchanged();
+        if shown.is_some_and(|shown| shown != host.tools_changes()) {
+            tools.mark_changed();
+        }
         Changes {
-            tools: Some(host.tools_version()),
+            tools: Some(tools),
             prompts: host.prompts_version(),
             resources: host.resources_versions(),
             updates: host.updates(),
@@ -157,17 +164,18 @@ async fn updated(updates: &mut Option<broadcast::Receiver<String>>) -> String {
 }
 
 /// Tells a client that has a session, beside everything else, until that ends or the client is gone. However often it says that it is
-/// ready, it is told once.
+/// ready, it is told once. `shown` is the version of the tools that it knows, if it has asked before it was ready.
 pub(super) fn in_session(
     host: &Arc<dyn Host>,
     peer: Peer<RoleServer>,
     subscribed: Arc<Subscribed>,
+    shown: Option<u64>,
     ended: Cancel,
 ) {
     if subscribed.is_told.swap(true, Ordering::Relaxed) {
         return;
     }
-    let mut changes = Changes { updates: None, ..Changes::of(&**host) };
+    let mut changes = Changes { updates: None, ..Changes::of(&**host, shown) };
     // The host must be able to end while somebody waits for its changes.
     let host = Arc::downgrade(host);
     tokio::spawn(async move {
@@ -209,12 +217,7 @@ pub(super) fn in_session(
 /// Tells a client that listens, until it stops. `shown` is the version of the tools that it knows: it may have changed them
 /// as soon as it was told that it is heard, which is before this begins.
 pub(super) async fn in_request(host: &dyn Host, shown: Option<u64>, context: &SubscriptionContext) {
-    let mut changes = Changes::of(host);
-    if let (Some(shown), Some(tools)) = (shown, &mut changes.tools)
-        && *tools.borrow() != shown
-    {
-        tools.mark_changed();
-    }
+    let mut changes = Changes::of(host, shown);
     let (sink, accepted) = (context.sink(), context.accepted());
     loop {
         let change = tokio::select! {

@@ -10,11 +10,12 @@ use tokio::sync::{mpsc, watch};
 use super::super::{Card, Host, HostCall};
 
 mod lasting;
+mod listens;
 mod sessions;
 mod stalled;
 
 /// A host whose calls go on until they are taken back, and tell of their beginning and their end. Those of the tool `stays` go on
-/// then too, and those of `chatters` end once they have said much.
+/// then too, those of `chatters` end once they have said much, and those of `changes` once the tools are others.
 struct Empty(watch::Sender<u64>, mpsc::UnboundedSender<&'static str>);
 
 impl Hosts for Empty {
@@ -36,13 +37,25 @@ impl Host for Empty {
         Vec::new()
     }
 
+    /// One that somebody has had who has not looked.
     fn tools_version(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
+        let mut version = self.0.subscribe();
+        version.mark_changed();
+        version
+    }
+
+    /// Not what the version says.
+    fn tools_changes(&self) -> u64 {
+        *self.0.borrow() + 7
     }
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(async move {
             let _ = self.1.send("began");
+            if call.call.tool == "changes" {
+                self.0.send_modify(|version| *version += 1);
+                return Box::new(CallResult::saying(CallId::from_parts(1, 2), call.call.tool, "changed"));
+            }
             if call.call.tool == "chatters" {
                 stalled::chatter(&call.line).await;
                 let _ = self.1.send("ended");

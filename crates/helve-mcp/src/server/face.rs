@@ -171,6 +171,17 @@ impl Face {
         }
     }
 
+    /// The client of a request.
+    fn with<'c>(&self, context: &'c RequestContext<RoleServer>) -> exchange::With<'c> {
+        exchange::With {
+            peer: &context.peer,
+            request: Some(context.id.clone()),
+            token: context.meta.get_progress_token(),
+            takes: Takes::of(&context.client_capabilities().unwrap_or_default()),
+            least: self.least(context),
+        }
+    }
+
     /// What the client has to answer before the request can be done.
     fn wanted(&self, bound: &Bound, left: Left) -> Result<InputRequiredResult, ErrorData> {
         let Left { open, answers, .. } = left;
@@ -291,13 +302,7 @@ impl ServerHandler for Face {
         let bound = Bound::new(client_of(&context.extensions), "tools/call", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
         let call = Call { id: Some(json!(context.id)), ..Call::new(name, args) };
-        let capabilities = context.client_capabilities().unwrap_or_default();
-        let with = exchange::With {
-            peer: &context.peer,
-            token: context.meta.get_progress_token(),
-            takes: Takes::of(&capabilities),
-            least: self.least(&context),
-        };
+        let with = self.with(&context);
         let (client, taken_back) = (calls_itself(&context), self.shared.running.taken_back(&context));
         // Boxed: the protocol's loop copies the future of a request several times before it is polled.
         let talk = Box::pin(served.call(call, (client, false), with, way, Cancel::pair(), taken_back));
@@ -388,13 +393,7 @@ impl ServerHandler for Face {
         let bound = Bound::new(client_of(&context.extensions), "prompts/get", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
         let work = |line: Line| served.host.prompt(&name, args, line.peer);
-        let capabilities = context.client_capabilities().unwrap_or_default();
-        let with = exchange::With {
-            peer: &context.peer,
-            token: context.meta.get_progress_token(),
-            takes: Takes::of(&capabilities),
-            least: self.least(&context),
-        };
+        let with = self.with(&context);
         let taken_back = self.shared.running.taken_back(&context);
         let (prompt, left) = converse(with, way, Cancel::pair(), taken_back, work).await;
         match prompt {

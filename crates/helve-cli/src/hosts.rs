@@ -144,9 +144,9 @@ impl ClientHosts {
     }
 
     /// Ends the servers.
-    pub(crate) fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         if let Some(fleet) = &self.fleet {
-            fleet.stop();
+            fleet.close().await;
         }
     }
 

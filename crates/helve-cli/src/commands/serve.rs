@@ -79,7 +79,7 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         let face = HttpFace::new(offered, http).map_err(cannot)?;
         let served = face.serve(listener, &cancel).await.map_err(cannot);
         canceller.cancel();
-        hosts.stop();
+        hosts.stop().await;
         served
     })?;
     served?;

@@ -348,9 +348,12 @@ impl Slot {
         }
     }
 
-    /// Lets go of the connection; the process ends.
-    pub(crate) fn stop(&self) {
-        *lock(&self.state) = State::Idle;
+    /// Lets go of the connection, which is given back; the process ends with it.
+    pub(crate) fn stop(&self) -> Option<Arc<Connection>> {
+        match std::mem::replace(&mut *lock(&self.state), State::Idle) {
+            State::Up(connection, _) => Some(connection),
+            _ => None,
+        }
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn all(global: &Global, policy: Policy) -> Result<Vec<(String, Answer
                 answers.push(answer);
             }
         }
-        fleet.stop();
+        fleet.close().await;
         answers
     })
 }

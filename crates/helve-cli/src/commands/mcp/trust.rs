@@ -54,7 +54,7 @@ pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
     let fleet = live::fleet(global, &policy)?;
     let look = live::block_on(async {
         let look = fleet.look(&options.name).await;
-        fleet.stop();
+        fleet.close().await;
         look
     })?;
     let look = look.map_err(|error| live::told(&error))?;

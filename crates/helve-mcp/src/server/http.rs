@@ -264,7 +264,7 @@ impl HttpFace {
         let begins = Begins::new(client, room);
         let answer = self.service.handle(Request::from_parts(parts, Full::new(body)));
         let answer = begins.in_its_course(answer).await;
-        if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+        if [StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::BAD_REQUEST].contains(&answer.status())
             && let Read::Refused(refused) = message::read(&sent)
         {
             return Ok(unread(&refused.answer));

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use memchr::memmem;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, JsonRpcRequest, ProtocolVersion, RequestId,
+    ServerJsonRpcMessage,
 };
 use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
@@ -16,6 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::input::Seen;
+use super::unread;
 
 /// What some editors put before a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -82,13 +84,21 @@ pub(super) fn may_last_too_long(text: &[u8]) -> bool {
 
 /// The answer to a request that nobody else looks at.
 fn refused_at_once(message: &RxJsonRpcMessage<RoleServer>, bytes: usize) -> Option<ServerJsonRpcMessage> {
-    let JsonRpcMessage::Request(request) = message else { return None };
-    let method = request.request.method();
-    let why = (bytes > LONGEST_LASTING && LASTING.contains(&method)).then(|| {
+    let JsonRpcMessage::Request(JsonRpcRequest { id, request, .. }) = message else { return None };
+    let refuse = |why: ErrorData| Some(ServerJsonRpcMessage::error(why, Some(id.clone())));
+    let method = request.method();
+    if bytes > LONGEST_LASTING && LASTING.contains(&method) {
         let why = format!("{method} may have {LONGEST_LASTING} bytes; this one had {bytes}. Say less.");
-        ErrorData::invalid_request(why, None)
-    })?;
-    Some(ServerJsonRpcMessage::error(why, Some(request.id.clone())))
+        return refuse(ErrorData::invalid_request(why, None));
+    }
+    match request {
+        // Before it has been read nobody would say what is wrong with it.
+        ClientRequest::CustomRequest(hello) if method == "initialize" => {
+            let is_stateless = request.get_meta().protocol_version().is_some();
+            (!is_stateless).then(|| refuse(unread::refusal(hello.clone(), false)))?
+        }
+        _ => None,
+    }
 }
 
 /// The answer to a request whose id another one has that is not answered yet.

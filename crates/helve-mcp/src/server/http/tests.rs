@@ -254,8 +254,14 @@ async fn who_hangs_up_makes_no_room_before_the_work_is_done() {
 async fn a_body_that_is_no_message_is_answered_as_one() {
     let lone = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\ud83d"}}"#;
     let wrong = r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#;
-    for (body, id, code) in [(lone, json!(7), -32700), (wrong, json!("x"), -32600), ("", json!(null), -32700)]
-    {
+    let halting =
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    for (body, id, code) in [
+        (lone, json!(7), -32700),
+        (wrong, json!("x"), -32600),
+        ("", json!(null), -32700),
+        (halting, json!(1), -32602),
+    ] {
         let answer = face(|_| ()).handle(request(&[], body.to_owned())).await;
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{body}");
         assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");

@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// A name besides this machine's own that clients may call the server by; can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// A web page's origin that may connect, such as https://example.com:443; can be repeated
+    /// A web page's origin that may connect, such as https://example.com; with `:*` at any port; can be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
     /// Print the token of the first client, and end

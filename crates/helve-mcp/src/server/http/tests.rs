@@ -145,6 +145,37 @@ async fn who_comes_in() {
     assert_eq!(refused.into_body().collect().await.unwrap().to_bytes(), "The body is too long.");
 }
 
+/// A page at another port of a host is another's page.
+#[tokio::test]
+async fn an_origin_has_one_port() {
+    let allowed = [
+        "https://app.example",
+        "http://plain.example/",
+        "https://own.example:8443",
+        "http://any.example:*",
+        "HTTP://[::1]",
+    ];
+    for (origin, status) in [
+        ("https://app.example", 200),
+        ("https://app.example:443", 200),
+        ("https://app.example:9999", 403),
+        ("http://app.example", 403),
+        ("http://plain.example", 200),
+        ("http://plain.example:80", 200),
+        ("http://plain.example:8080", 403),
+        ("https://own.example:8443", 200),
+        ("https://own.example", 403),
+        ("http://any.example", 200),
+        ("http://any.example:9999", 200),
+        ("http://[::1]", 200),
+        ("http://[::1]:9999", 403),
+    ] {
+        let face = face(|options| options.origins = allowed.map(str::to_owned).to_vec());
+        let answer = face.handle(request(&[(ORIGIN.as_str(), origin)], hello())).await;
+        assert_eq!(answer.status().as_u16(), status, "{origin}");
+    }
+}
+
 #[tokio::test]
 async fn a_session_is_its_clients_own() {
     let face = face(|_| ());

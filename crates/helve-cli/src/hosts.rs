@@ -152,9 +152,9 @@ impl ClientHosts {
     }
 
     /// Ends the servers.
-    pub(crate) fn stop(&self) {
-        for fleet in self.fleets.iter().flat_map(|fleets| fleets.all()) {
-            fleet.stop();
+    pub(crate) async fn stop(&self) {
+        if let Some(fleets) = &self.fleets {
+            fleets.close().await;
         }
     }
 

@@ -65,7 +65,7 @@ mod tool;
 #[doc(hidden)]
 pub use definition::read as try_definition;
 pub use definition::{Definition, Hints, Rejected};
-pub use fleet::{Fleet, FleetLimits, FleetParts, Launch, Launched};
+pub use fleet::{Fleet, FleetLimits, FleetParts, Hide, Launch, Launched};
 #[doc(hidden)]
 pub use frame::try_frames;
 pub use keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
@@ -85,5 +85,7 @@ mod tests;
 mod tests_bounds;
 #[cfg(test)]
 mod tests_http;
+#[cfg(test)]
+mod tests_secrets;
 #[cfg(test)]
 mod tests_sessions;

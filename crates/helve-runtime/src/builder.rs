@@ -381,14 +381,8 @@ impl RuntimeBuilder {
         if caller == Caller::Named(Caller::Owner.name().to_owned()) {
             return Err(BuildError::ReservedCaller);
         }
-        let secrets = policy.secrets()?;
-        // A mark names a file without its directories: where the owner keeps secrets is not for a model.
-        let marked = secrets.iter().map(|secret| {
-            let name = secret.name.rsplit('/').next().unwrap_or(&secret.name);
-            (name, secret.value.as_str())
-        });
         let given = self.secrets.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let secrets = Secrets::new(marked.chain(given));
+        let secrets = Secrets::of(&policy, &given.collect::<Vec<_>>())?;
         let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
         let shown = governor.redact(&session);
         if shown != session {

@@ -45,7 +45,7 @@ pub use hooks::HookSaid;
 use hooks::OfSession;
 use pipeline::authorize::OwnAct;
 use pipeline::{Admitted, Pipeline};
-pub use pipeline::{AtOnce, Redactor, Stand, Taken, Waits};
+pub use pipeline::{AtOnce, KnownSecrets, Redactor, Stand, Taken, Waits};
 pub use registry::{Quarantined, RegisterError, server_schema_faults};
 use side::Side;
 pub use side::{AskClock, CallScope};

@@ -250,8 +250,8 @@ impl Peer for Ear {
         Box::pin(async { Ok(json!({"action": "accept"})) })
     }
 
-    fn log(&self, _level: LogLevel, _logger: Option<&str>, data: Value) {
-        self.0.lock().unwrap().push(data);
+    fn log(&self, _level: LogLevel, logger: Option<&str>, data: Value) {
+        self.0.lock().unwrap().push(json!([logger, data]));
     }
 }
 
@@ -261,7 +261,7 @@ async fn a_tool_talks_to_the_other_end_without_secrets() {
     let tool = fake(ToolSpec::new("asks", "", open_schema()).read_only(), |_, ctx| {
         Box::pin(async move {
             let peer = ctx.peer().ok_or_else(|| ToolError::failed("alone"))?;
-            peer.log(LogLevel::Info, None, json!(SECRET));
+            peer.log(LogLevel::Info, Some(&format!("of {SECRET}")), json!(SECRET));
             let answer = peer.ask("k", QuestionKind::Form, json!({"message": SECRET})).await?;
             Ok(Output::text(answer["action"].as_str().unwrap_or_default()))
         })
@@ -274,7 +274,10 @@ async fn a_tool_talks_to_the_other_end_without_secrets() {
     let scope = CallScope { peer: Some(peer), ..CallScope::default() };
     assert_eq!(runtime.call_in(call(), scope).await.text(), "accept");
     let heard = ear.0.lock().unwrap().clone();
-    assert_eq!(heard, [json!("[REDACTED:token]"), json!(["k", {"message": "[REDACTED:token]"}])]);
+    assert_eq!(
+        heard,
+        [json!(["of [REDACTED:token]", "[REDACTED:token]"]), json!(["k", {"message": "[REDACTED:token]"}])]
+    );
 }
 
 #[tokio::test]

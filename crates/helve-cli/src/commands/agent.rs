@@ -92,7 +92,7 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
         let mut talk = ready.talk().await?;
         let turn = turn::turn(&mut talk, task, reader).await;
         let closed = turn::close(&mut talk, reader).await;
-        talk.stop();
+        talk.stop().await;
         if reader != Reader::Program {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }

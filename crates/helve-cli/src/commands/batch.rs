@@ -83,7 +83,11 @@ pub(crate) fn batch(global: &Global, options: &Options) -> Result<u8, Failure> {
                 Some(Gateway::new(fleet, &runtime, usize::MAX))
             }
         };
-        process(runtime, cancel, canceller, blocks, results, workers).await
+        let end = process(runtime, cancel, canceller, blocks, results, workers).await;
+        if let Some(fleet) = &fleet {
+            fleet.close().await;
+        }
+        end
     })?;
     // The last results are on their way until the writer has ended.
     let written = writer.join().map_err(|_| Failure::internal("the writer of results failed"))?;

@@ -83,7 +83,9 @@ pub(crate) fn one_call(
                     () = lane::bring(&fleet, &runtime, &call.tool) => {}
                     () = cancel.cancelled() => {}
                 }
-                runtime.call(call).await
+                let result = runtime.call(call).await;
+                fleet.close().await;
+                result
             })?
         }
     };

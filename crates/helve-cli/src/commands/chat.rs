@@ -86,7 +86,7 @@ pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
         let ended = converse(&mut talk, global, reader).await;
         left = std::mem::take(&mut talk.left);
         let closed = close(&mut talk, reader).await;
-        talk.stop();
+        talk.stop().await;
         if reader != Reader::Program && !talk.agent.messages().is_empty() {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }

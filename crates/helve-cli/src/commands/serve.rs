@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// A name besides this machine's own that clients may call the server by; can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// A web page's origin that may connect, such as https://example.com:443; can be repeated
+    /// A web page's origin that may connect, such as https://example.com; with `:*` at any port; can be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
     /// Print the token of the first client, and end
@@ -79,7 +79,7 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         let face = HttpFace::new(offered, http).map_err(cannot)?;
         let served = face.serve(listener, &cancel).await.map_err(cannot);
         canceller.cancel();
-        hosts.stop();
+        hosts.stop().await;
         served
     })?;
     served?;

@@ -32,6 +32,9 @@ const QUESTIONS: usize = 16;
 /// Pages of a list.
 const PAGES: usize = 1_000;
 
+/// How often it is looked whether a connection has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// An open connection. It ends, and its process with it, when this is dropped.
 pub(crate) struct Connection {
     pub(super) service: RunningService<RoleClient, Face>,
@@ -58,6 +61,14 @@ pub(crate) enum CallFailure {
 }
 
 impl Connection {
+    /// Ends it; comes back when a server at an address has been told.
+    pub(crate) async fn close(&self) {
+        self.service.cancellation_token().cancel();
+        while !self.service.peer().is_transport_closed() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// The sandbox that its process runs in.
     pub(crate) fn sandbox(&self) -> Option<SharedReport> {
         self.process.as_ref().map(Process::sandbox)

@@ -10,6 +10,7 @@ use helve_core::servers::Transport;
 use helve_core::{ApprovalNeed, ServerSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
+use super::fleet::Hide;
 use super::pins::fingerprint;
 use super::{failure, frame, names};
 
@@ -121,6 +122,23 @@ pub fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
         hash: fingerprint(&pinned),
         pinned,
     })
+}
+
+/// The same without what is hidden. Its fingerprint is that of what the server said: what the owner knows as secret may be
+/// another thing tomorrow.
+pub(crate) fn read_hiding(server: &str, raw: &Value, hide: &Hide) -> Result<Definition, Rejected> {
+    let mut seen = raw.clone();
+    hide(&mut seen);
+    let shown = read(server, &seen)?;
+    if seen == *raw {
+        return Ok(shown);
+    }
+    let reject = |reason: &str| Err(Rejected { tool: short(&shown.tool), reason: reason.to_owned() });
+    match read(server, raw) {
+        Ok(said) if said.tool == shown.tool => Ok(Definition { hash: said.hash, ..shown }),
+        Ok(_) => reject("there is a secret in its name"),
+        Err(_) => reject("there is a secret in its definition, which cannot be read"),
+    }
 }
 
 /// What the owner agrees to.

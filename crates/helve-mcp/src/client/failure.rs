@@ -15,6 +15,7 @@ const WORDS: usize = 2_000;
 /// Codes of what this end answers in a server's place. A server that uses one of them says the same of itself.
 const TOO_LONG: ErrorCode = ErrorCode(-31_413);
 const UNREAD: ErrorCode = ErrorCode(-31_408);
+const UNREADABLE: ErrorCode = ErrorCode(-31_422);
 
 /// The answer to a request whose own answer is larger than this many bytes.
 pub(super) fn too_long(cap: usize) -> ErrorData {
@@ -29,6 +30,11 @@ pub(super) fn is_too_long(error: &ErrorData) -> bool {
 /// The answer to a request that is not sent: this many bytes wait already.
 pub(super) fn unread(waiting: usize) -> ErrorData {
     ErrorData::new(UNREAD, format!("{waiting} bytes wait for it"), None)
+}
+
+/// The answer to a request whose own answer cannot be read.
+pub(super) fn unreadable(problem: &str) -> ErrorData {
+    ErrorData::new(UNREADABLE, problem.to_owned(), None)
 }
 
 /// Why a connection ended.
@@ -100,6 +106,13 @@ pub(crate) fn refused(server: &str, what: &str, error: &ErrorData) -> ToolError 
             let message = format!("The MCP server '{server}' does not read what it is sent: {said}.");
             return ToolError::failed(message)
                 .hint("Call it again when it has gone on, or was started again.");
+        }
+        UNREADABLE => {
+            let message = format!(
+                "The MCP server '{server}' answered {what} with something that cannot be read: {said}."
+            );
+            return ToolError::failed(message)
+                .hint("It may have done what it was asked for. Look before you ask for it again.");
         }
         _ => {}
     }

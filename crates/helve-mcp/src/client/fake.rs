@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use super::{Fleet, FleetLimits, FleetParts, Launched, Pin, PinStore, ServerLog, TokenStore};
+use super::{Fleet, FleetLimits, FleetParts, Hide, Launched, Pin, PinStore, ServerLog, TokenStore};
 
 /// The far ends.
 pub(super) struct Io {
@@ -208,6 +208,18 @@ pub(super) fn spec(name: &str) -> ServerSpec {
     }
 }
 
+/// What nobody is to see.
+pub(super) const SECRET: &str = "geheim-4711";
+
+pub(super) fn hide() -> Hide {
+    Arc::new(|value| {
+        let text = value.to_string();
+        if text.contains(SECRET) {
+            *value = serde_json::from_str(&text.replace(SECRET, "[hidden]")).unwrap();
+        }
+    })
+}
+
 /// A fleet of one server, what it keeps, and its sandbox.
 pub(super) fn fleet(
     spec: ServerSpec,
@@ -227,6 +239,7 @@ pub(super) fn fleet_with(specs: Vec<ServerSpec>, memory: &Arc<Memory>, fake: &Ar
         pins: Arc::clone(memory) as _,
         tokens: Arc::clone(memory) as _,
         log: Arc::clone(memory) as _,
+        hide: hide(),
         owner: None,
         workspace: None,
         limits: FleetLimits { frame_bytes: 1 << 20, tools: 100 },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use helve_core::servers::{StdioServer, called};
+use helve_core::servers::{StdioServer, Transport, called};
 use helve_core::{
     BoxFuture, SentCall, ServerAct, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool,
     ToolError, ToolSpec,
@@ -14,6 +14,7 @@ use helve_core::{
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::connection::Connection;
 use super::definition::Definition;
 use super::keep::{Owner, PinStore, ServerLog, TokenStore};
 use super::look::{ServerLook, ServerState, StateName};
@@ -23,8 +24,14 @@ use super::seat::{Seat, Session};
 use super::slot::Slot;
 use super::tool::{RemoteTool, StandIn};
 
+/// How long servers at addresses may take to hear that nobody needs them any more.
+const PARTING: Duration = Duration::from_secs(1);
+
 /// Makes the sandbox for a server's process, when that is to be started.
 pub type Launch = Arc<dyn Fn(&ServerSpec, &StdioServer) -> Result<Launched, ToolError> + Send + Sync>;
+
+/// Takes the secrets that the owner knows out of what a server says.
+pub type Hide = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
 /// A sandbox for a server's process.
 pub struct Launched {
@@ -46,12 +53,23 @@ pub struct FleetParts {
     pub tokens: Arc<dyn TokenStore>,
     /// What servers say and what happens to them.
     pub log: Arc<dyn ServerLog>,
+    /// Takes out what nobody is to see.
+    pub hide: Hide,
     /// The owner, where one is there to sign in.
     pub owner: Option<Arc<dyn Owner>>,
     /// The workspace, as the root that servers may be told.
     pub workspace: Option<PathBuf>,
     /// Bounds.
     pub limits: FleetLimits,
+}
+
+impl FleetParts {
+    /// A server's words without secrets.
+    pub(super) fn hidden(&self, text: &str) -> String {
+        let mut words = Value::from(text);
+        (self.hide)(&mut words);
+        words.as_str().unwrap_or_default().to_owned()
+    }
 }
 
 /// Bounds on what comes from a server.
@@ -259,9 +277,21 @@ impl Fleet {
 
     /// Ends every server. A later use starts it again.
     pub fn stop(&self) {
-        for slot in self.slots.values().filter(|slot| slot.state().state != StateName::Idle) {
-            slot.stop();
-        }
+        self.let_go();
+    }
+
+    /// The same; comes back when the servers at addresses have been told, for which there is a moment.
+    pub async fn close(&self) {
+        let is_told = |(slot, _): &(&Slot, _)| matches!(slot.spec.transport, Transport::Http(_));
+        let told = self.let_go().into_iter().filter(is_told);
+        let told = told.map(|(_, connection)| async move { connection.close().await });
+        let _ = tokio::time::timeout(PARTING, futures::future::join_all(told)).await;
+    }
+
+    /// The connections that there were.
+    fn let_go(&self) -> Vec<(&Slot, Arc<Connection>)> {
+        let slots = self.slots.values().filter(|slot| slot.state().state != StateName::Idle);
+        slots.filter_map(|slot| Some((&**slot, slot.stop()?))).collect()
     }
 }
 

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolResult, ClientJsonRpcMessage, ContentBlock, ErrorData, RequestId, ServerJsonRpcMessage,
-    ServerResult,
+    CallToolResult, ClientJsonRpcMessage, ContentBlock, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::Transport;
 use serde::de::IgnoredAny;
@@ -24,7 +23,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
 use super::backlog::Backlog;
-use super::failure::Broken;
+use super::failure::{self, Broken};
 use super::inlet::Inlet;
 use super::notices::Notices;
 use super::straight::{Straight, Waiting, Way};
@@ -334,8 +333,7 @@ fn unreadable(text: &str, problem: &serde_json::Error) -> Said {
 fn refused(text: &str, problem: String) -> Said {
     match serde_json::from_str::<Head>(text) {
         Ok(Head { id, method: false, result, error }) if result || error => {
-            let error =
-                ErrorData::internal_error(format!("The server's answer cannot be read: {problem}"), None);
+            let error = failure::unreadable(&problem);
             Said::Message(Box::new(ServerJsonRpcMessage::error(error, Some(id))))
         }
         _ => Said::Garbage(problem),

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::definition::{self, Hints};
 use super::failure::words;
+use super::fleet::Hide;
 use super::names;
 
 /// How the addresses of servers' resources begin.
@@ -193,6 +194,14 @@ pub(super) fn shown(server: &str, what: Listed, raw: &Value) -> Option<(Value, S
     };
     let own = own.to_owned();
     Some((Value::Object(item), own))
+}
+
+/// The same without what is hidden, where that leaves the server's own name of it.
+pub(super) fn shown_hiding(server: &str, what: Listed, raw: &Value, hide: &Hide) -> Option<(Value, String)> {
+    let mut seen = raw.clone();
+    hide(&mut seen);
+    let (item, own) = shown(server, what, &seen)?;
+    (own == shown(server, what, raw)?.1).then_some((item, own))
 }
 
 /// The address under which a client reads a server's resource.

@@ -273,12 +273,26 @@ impl Opening<'_> {
             server: self.spec.name.clone(),
             era,
             version: version.to_string(),
-            server_info: info.as_ref().and_then(|info| Some(who(info.server_info.as_ref()?))),
-            instructions: info.as_ref().and_then(|info| info.instructions.as_deref().map(words)),
+            server_info: info.as_ref().and_then(|info| Some(self.who(info.server_info.as_ref()?))),
+            instructions: info.as_ref().and_then(|info| Some(self.words(info.instructions.as_deref()?))),
             opened_in: from.elapsed(),
             straight: None,
             service,
         })
+    }
+
+    /// A server's own words, without secrets.
+    fn words(&self, text: &str) -> String {
+        words(&self.parts.hidden(text))
+    }
+
+    /// What a server says it is, in words that hide nothing.
+    fn who(&self, server: &Implementation) -> Value {
+        let mut who = json!({"name": self.words(&server.name), "version": self.words(&server.version)});
+        if let Some(title) = &server.title {
+            who["title"] = json!(self.words(title));
+        }
+        who
     }
 
     fn unknown_version(&self, version: &str) -> ToolError {
@@ -347,15 +361,6 @@ fn with_arguments(name: &str, stdio: &StdioServer, error: ToolError) -> ToolErro
 
 fn is_known(version: &str) -> bool {
     ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version)
-}
-
-/// What a server says it is, in words that hide nothing.
-fn who(server: &Implementation) -> Value {
-    let mut who = json!({"name": words(&server.name), "version": words(&server.version)});
-    if let Some(title) = &server.title {
-        who["title"] = json!(words(title));
-    }
-    who
 }
 
 /// Hears of changes where the server has to be asked for that.

@@ -18,8 +18,10 @@ pub enum Standing {
     On,
     /// It is not what the owner agreed to.
     Changed {
-        /// What that was.
+        /// What that was, without secrets.
         old: Value,
+        /// The fingerprint of it.
+        agreed: String,
     },
     /// It was not there when the owner agreed.
     New,
@@ -58,7 +60,7 @@ pub(crate) fn stand(
         .iter()
         .map(|definition| match known.get(definition.tool.as_str()) {
             Some(pin) if pin.hash == definition.hash => Standing::On,
-            Some(pin) => Standing::Changed { old: pin.definition.clone() },
+            Some(pin) => Standing::Changed { old: pin.definition.clone(), agreed: pin.hash.clone() },
             None if take_new => {
                 fresh.push(pin_of(definition));
                 Standing::On
@@ -109,7 +111,11 @@ mod tests {
         );
         assert_eq!(
             later,
-            [Standing::Changed { old: fresh[0].definition.clone() }, Standing::On, Standing::New]
+            [
+                Standing::Changed { old: fresh[0].definition.clone(), agreed: fresh[0].hash.clone() },
+                Standing::On,
+                Standing::New
+            ]
         );
         assert_eq!(again, []);
     }

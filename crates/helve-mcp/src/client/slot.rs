@@ -177,7 +177,10 @@ impl Slot {
         let era = *lock(&self.era);
         let news = News { tools: Arc::clone(&changed), more: Arc::clone(&self.more_version) };
         let opening = Opening { spec: &self.spec, parts: &self.parts, era, news };
-        let opened = self.open_and_list(&opening).await;
+        let opened = self.open_and_list(&opening).await.map_err(|mut error| {
+            error.message = self.parts.hidden(&error.message);
+            error
+        });
         match &opened {
             Ok(connection) => {
                 *lock(&self.era) = Some(connection.era);
@@ -222,7 +225,7 @@ impl Slot {
         let mut rejected = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         for raw in &listed {
-            match definition::read(&self.spec.name, raw) {
+            match definition::read_hiding(&self.spec.name, raw, &self.parts.hide) {
                 Ok(definition) if seen.insert(definition.tool.clone()) => definitions.push(definition),
                 Ok(definition) => {
                     rejected
@@ -253,8 +256,7 @@ impl Slot {
     }
 
     async fn standings(&self, definitions: &[Definition]) -> Result<Vec<Standing>, ToolError> {
-        let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
-        let pins = off_loop(move || store.pins(&name)).await?;
+        let pins = self.pins().await?;
         let (mut standings, fresh) = pins::stand(definitions, pins.as_deref(), self.spec.trusted);
         if pins.is_none() || !fresh.is_empty() {
             let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
@@ -365,9 +367,12 @@ impl Slot {
         }
     }
 
-    /// Lets go of the connection; the process ends.
-    pub(crate) fn stop(&self) {
-        *lock(&self.state) = State::Idle;
+    /// Lets go of the connection, which is given back; the process ends with it.
+    pub(crate) fn stop(&self) -> Option<Arc<Connection>> {
+        match std::mem::replace(&mut *lock(&self.state), State::Idle) {
+            State::Up(connection, _) => Some(connection),
+            _ => None,
+        }
     }
 }
 

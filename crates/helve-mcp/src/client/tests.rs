@@ -326,7 +326,7 @@ async fn a_definition_that_changes_is_off_until_the_owner_agrees() {
     assert_eq!(fleet.missing("mcp__s__echo").unwrap().kind, ErrorKind::Blocked);
     assert_eq!(fleet.missing("mcp__s__nothing"), None);
     let look = fleet.look("s").await.unwrap();
-    let Standing::Changed { old } = &look.tools[0].standing else { panic!("{look:?}") };
+    let Standing::Changed { old, .. } = &look.tools[0].standing else { panic!("{look:?}") };
     assert_eq!(old["description"], "adds numbers");
     assert!(memory.events.lock().unwrap().iter().any(|event| event.starts_with("changed: tool echo is off")));
 

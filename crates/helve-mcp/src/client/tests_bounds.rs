@@ -1,5 +1,7 @@
 //! Servers that send more than anybody needs.
 
+use std::io::Write as _;
+
 use helve_core::servers::ServerMay;
 use helve_core::{ServerAct, ServerCall, ServerSpec, Servers, ToolError};
 use pretty_assertions::assert_eq;
@@ -42,6 +44,23 @@ async fn pages_of_large_tools_come_to_an_end() {
     });
     let error = fleet.look("s").await.unwrap_err();
     assert_eq!(error.message, "The MCP server 's' lists more than 33554432 bytes of tools.");
+}
+
+/// The work is done, and who is told of a refusal would ask for it again.
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_no_refusal() {
+    let (fleet, _, _) = fleet(spec("s"), |io| {
+        while let Some(message) = io.next_call(&echo_tool("nests")) {
+            let (open, close) = ("[".repeat(2_000), "]".repeat(2_000));
+            let answer =
+                format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"a":{open}{close}}}}}"#, message["id"]);
+            let _ = io.write.write_all(format!("{answer}\n").as_bytes());
+        }
+    });
+    let error = fleet.call(call("s", "echo", json!({}))).await.unwrap_err();
+    let said = "The MCP server 's' answered 'echo' with something that cannot be read: ";
+    assert!(error.message.starts_with(said) && error.message.contains("recursion limit"), "{error:?}");
+    assert!(error.hint.unwrap().contains("may have done"));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 
-use super::fake::{Memory, call, echo_tool, heard, spec, text};
+use super::fake::{Memory, call, echo_tool, heard, hide, spec, text};
 use super::{Era, Fleet, FleetLimits, FleetParts};
 
 /// One request: its line in small letters, and its body.
@@ -51,6 +51,7 @@ pub(super) fn fleet(url: String, sse: bool) -> Arc<Fleet> {
         pins: Arc::clone(&memory) as _,
         tokens: Arc::clone(&memory) as _,
         log: memory as _,
+        hide: hide(),
         owner: None,
         workspace: None,
         limits: FleetLimits { frame_bytes: 1 << 20, tools: 100 },
@@ -298,4 +299,48 @@ async fn no_redirect_makes_another_request_of_a_message() {
     assert!(error.message.contains("302"), "{error}");
     let asked = asked.lock().await;
     assert!(!asked.is_empty() && asked.iter().all(|line| line.starts_with("post /mcp ")), "{asked:?}");
+}
+
+/// A session that nobody ends stays with the server.
+#[tokio::test]
+async fn who_needs_a_server_no_more_ends_the_session_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&ended);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let log = Arc::clone(&log);
+            tokio::spawn(async move {
+                while let Some((head, body)) = heard(&mut stream).await {
+                    let head = head.to_lowercase();
+                    if head.starts_with("delete") {
+                        log.lock().await.push(head.contains("mcp-session-id: one"));
+                    }
+                    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+                    let body = answer(&message).map(|answer| answer.to_string()).unwrap_or_default();
+                    let status = match (body.is_empty(), head.starts_with("get")) {
+                        (false, _) => "200 OK",
+                        (true, false) => "202 Accepted",
+                        (true, true) => "405 Method Not Allowed",
+                    };
+                    let length = body.len();
+                    let head = format!(
+                        "HTTP/1.1 {status}\r\nMcp-Session-Id: one\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+                    );
+                    stream.write_all(head.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    let fleet = fleet(url, false);
+    fleet.look("s").await.unwrap();
+    assert_eq!(ended.lock().await.len(), 0);
+    fleet.close().await;
+    assert_eq!(*ended.lock().await, [true]);
+    // It can be used again, and one that does not listen holds nobody up for long.
+    fleet.look("s").await.unwrap();
+    let deaf = ended.lock().await;
+    tokio::time::timeout(Duration::from_secs(5), fleet.close()).await.unwrap();
+    drop(deaf);
 }

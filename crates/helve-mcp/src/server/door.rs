@@ -220,7 +220,7 @@ impl Door {
     /// The client of a call that wants to hear of its progress under this token.
     fn with(&self, token: Option<ProgressToken>) -> exchange::With<'_> {
         let least = Some(*lock(&self.face.least));
-        exchange::With { peer: &self.peer, token, takes: self.takes, least }
+        exchange::With { peer: &self.peer, request: None, token, takes: self.takes, least }
     }
 }
 

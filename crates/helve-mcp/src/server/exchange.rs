@@ -19,8 +19,8 @@ use helve_core::context::ProgressNote;
 use helve_core::{BoxFuture, Cancel, CancelHandle, ErrorKind, LogLevel, Peer, QuestionKind, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientCapabilities, ElicitationCapability, LoggingMessageNotificationParam, ProgressToken,
-    RootsCapabilities, SamplingCapability, ServerRequest,
+    ClientCapabilities, ElicitationCapability, LoggingMessageNotification, LoggingMessageNotificationParam,
+    ProgressToken, RequestId, RootsCapabilities, SamplingCapability, ServerRequest,
 };
 use rmcp::service::PeerRequestOptions;
 use serde_json::{Value, json};
@@ -95,9 +95,15 @@ impl Takes {
     }
 }
 
+/// The request that a log message belongs to, for a transport with several streams.
+#[derive(Clone)]
+pub(super) struct OfRequest(pub(super) RequestId);
+
 /// The client of a request.
 pub(super) struct With<'c> {
     pub(super) peer: &'c rmcp::Peer<RoleServer>,
+    /// The id of the request, where it can have a stream of its own.
+    pub(super) request: Option<RequestId>,
     /// Under which its progress is told; none if the client did not ask for it.
     pub(super) token: Option<ProgressToken>,
     pub(super) takes: Takes,
@@ -275,7 +281,7 @@ pub(super) fn converse<'c, T, W: Future<Output = T>>(
     taken_back: impl Future<Output = ()> + 'c,
     work: impl FnOnce(Line) -> W,
 ) -> impl Future<Output = (T, Left)> {
-    let With { peer, token, takes, least } = with;
+    let With { peer, request, token, takes, least } = with;
     let waits = matches!(way, Way::Session);
     let mut talk = Talk::default();
     if let (Way::Rounds(answers), Ok(kept)) = (way, talk.kept.get_mut()) {
@@ -293,7 +299,7 @@ pub(super) fn converse<'c, T, W: Future<Output = T>>(
     let work = work(Line { cancel: cancel.clone(), progress, peer: Arc::clone(&client.0) as Arc<dyn Peer> });
     async move {
         let (mut work, mut taken_back, mut notes) = (pin!(work), pin!(taken_back), notes);
-        let mut reporter = Reporter { peer, steps: token.map(Steps::new), sending: None };
+        let mut reporter = Reporter { peer, request, steps: token.map(Steps::new), sending: None };
         // Few requests ask anything.
         let mut answering: Option<FuturesUnordered<BoxFuture<'_, ()>>> = None;
         let done = loop {
@@ -388,6 +394,7 @@ pub(super) fn message(
 /// Sends notifications, one after the other.
 struct Reporter<'c> {
     peer: &'c rmcp::Peer<RoleServer>,
+    request: Option<RequestId>,
     steps: Option<Steps>,
     sending: Option<BoxFuture<'c, ()>>,
 }
@@ -422,10 +429,13 @@ impl Reporter<'_> {
     }
 
     fn log(&mut self, level: LogLevel, logger: Option<String>, data: Value) {
-        let param = message(level, logger, data);
+        let mut log = LoggingMessageNotification::new(message(level, logger, data));
+        if let Some(request) = &self.request {
+            log.extensions.insert(OfRequest(request.clone()));
+        }
         let peer = self.peer;
         self.sending = Some(Box::pin(async move {
-            let _ = peer.notify_logging_message(param).await;
+            let _ = peer.send_notification(log.into()).await;
         }));
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::levels;
 
 use super::exchange::{self, Left, Takes, Way, converse};
-use super::listen::{self, MOST_SUBSCRIBED, Subscribed};
+use super::listen::{self, Subscribed};
 use super::rounds::{Bound, Rounds};
 use super::running::Running;
 use super::shown::{self, Listing};
@@ -162,21 +162,22 @@ impl Face {
         self.shared.rounds.open(bound, state, responses).map(Way::Rounds)
     }
 
-    /// The client of a request.
-    fn with<'c>(&self, context: &'c RequestContext<RoleServer>) -> exchange::With<'c> {
-        exchange::With {
-            peer: &context.peer,
-            token: context.meta.get_progress_token(),
-            takes: Takes::of(&context.client_capabilities().unwrap_or_default()),
-            least: self.least(context),
-        }
-    }
-
     /// The least grave message that the client wants.
     fn least(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
         match is_stateless(context) {
             true => context.meta.log_level().map(levels::ours),
             false => Some(*lock(&self.least)),
+        }
+    }
+
+    /// The client of a request.
+    fn with<'c>(&self, context: &'c RequestContext<RoleServer>) -> exchange::With<'c> {
+        exchange::With {
+            peer: &context.peer,
+            request: Some(context.id.clone()),
+            token: context.meta.get_progress_token(),
+            takes: Takes::of(&context.client_capabilities().unwrap_or_default()),
+            least: self.least(context),
         }
     }
 
@@ -467,16 +468,14 @@ impl ServerHandler for Face {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if let Ok(served) = self.served(&context.extensions, false) {
-            listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed));
+            let ended = self.shared.running.end_of(&context.extensions);
+            let shown = *lock(&served.shown);
+            listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed), shown, ended);
         }
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        let mut accepted = requested.clone();
-        if let Some(uris) = &mut accepted.resource_subscriptions {
-            uris.truncate(MOST_SUBSCRIBED);
-        }
-        Some(accepted)
+        Some(listen::accepted(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

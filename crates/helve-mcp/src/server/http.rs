@@ -100,7 +100,7 @@ pub struct HttpOptions {
     pub path: String,
     /// What `Host` may name, with or without a port.
     pub hosts: Vec<String>,
-    /// What `Origin` may name, where a request has one.
+    /// What `Origin` may name, where a request has one. Without a port that is the one of its scheme; `:*` is any.
     pub origins: Vec<String>,
     /// How long a body may be, in bytes.
     pub body_bytes: usize,
@@ -164,7 +164,7 @@ impl HttpFace {
         let manager = Arc::new(manager);
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(options.hosts.iter().cloned())
-            .with_allowed_origins(options.origins.iter().cloned())
+            .with_allowed_origins(options.origins.iter().map(|origin| with_port(origin)))
             .enforce_origin_validation()
             .with_max_request_body_bytes(options.body_bytes)
             .with_cancellation_token(stop.clone());
@@ -242,6 +242,11 @@ impl HttpFace {
             None if place::makes_room(&parts, &body) => {}
             None => return Err(busy),
         }
+        if message::may_last_too_long(&body)
+            && let Read::Refused(refused) = message::read(&body)
+        {
+            return Ok(unread(&refused.answer));
+        }
         let is_new = session.is_none() && parts.method == Method::POST;
         let full = (StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later.");
         let room = match is_new && may_start_a_session(&body) {
@@ -259,7 +264,7 @@ impl HttpFace {
         let begins = Begins::new(client, room);
         let answer = self.service.handle(Request::from_parts(parts, Full::new(body)));
         let answer = begins.in_its_course(answer).await;
-        if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+        if [StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::BAD_REQUEST].contains(&answer.status())
             && let Read::Refused(refused) = message::read(&sent)
         {
             return Ok(unread(&refused.answer));
@@ -395,6 +400,19 @@ impl HttpFace {
         }
         let _ = connection.await;
     }
+}
+
+/// An origin that names its port: one that names none has that of its scheme, and not any.
+fn with_port(origin: &str) -> String {
+    let origin = origin.trim_end_matches('/').to_ascii_lowercase();
+    let (port, host) = match origin.split_once("://") {
+        Some(("https", host)) => (443, host),
+        Some(("http", host)) => (80, host),
+        _ => return origin,
+    };
+    // The colons between brackets are the address's own.
+    let has_port = host.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+    if has_port { origin } else { format!("{origin}:{port}") }
 }
 
 /// Whether this asks something, or asks again for what is to come of it. A stream of nothing but notices has no end.

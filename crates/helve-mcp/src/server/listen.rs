@@ -1,10 +1,12 @@
 //! Tells a client what has changed: for as long as its session lasts, or for as long as it listens.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rmcp::model::ResourceUpdatedNotificationParam;
+use helve_core::Cancel;
+use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
 use tokio::sync::{Notify, broadcast, watch};
@@ -16,7 +18,9 @@ use super::face::lock;
 const LOOK: Duration = Duration::from_secs(30);
 
 /// So many resources may a session subscribe to.
-pub(super) const MOST_SUBSCRIBED: usize = 256;
+const MOST_SUBSCRIBED: usize = 256;
+/// So many bytes may the address of one have.
+const LONGEST_ADDRESS: usize = 2_000;
 
 /// The resources that a session wants to hear of. Nobody listens to the host before there is one: it has something to say with
 /// every call.
@@ -25,6 +29,8 @@ pub(super) struct Subscribed {
     kept: Mutex<Kept>,
     /// There is something to listen to.
     begun: Notify,
+    /// Somebody tells the session what changes.
+    is_told: AtomicBool,
 }
 
 #[derive(Default)]
@@ -38,6 +44,10 @@ struct Kept {
 impl Subscribed {
     /// Listens from here on: what changes once the client has its answer is told.
     pub(super) fn add(&self, uri: String, host: &dyn Host) -> Result<(), ErrorData> {
+        if !is_short(&uri) {
+            let message = format!("The address of a resource has at most {LONGEST_ADDRESS} bytes.");
+            return Err(ErrorData::invalid_params(message, None));
+        }
         let mut kept = lock(&self.kept);
         if kept.uris.len() >= MOST_SUBSCRIBED {
             let message = format!("A session subscribes to at most {MOST_SUBSCRIBED} resources.");
@@ -70,6 +80,21 @@ impl Subscribed {
     }
 }
 
+/// Whether an address is kept.
+fn is_short(uri: &str) -> bool {
+    uri.len() <= LONGEST_ADDRESS
+}
+
+/// What of a wish to listen is kept.
+pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
+    let mut accepted = requested.clone();
+    if let Some(uris) = &mut accepted.resource_subscriptions {
+        uris.retain(|uri| is_short(uri));
+        uris.truncate(MOST_SUBSCRIBED);
+    }
+    accepted
+}
+
 /// What can change.
 struct Changes {
     tools: Option<watch::Receiver<u64>>,
@@ -86,9 +111,16 @@ enum Change {
 }
 
 impl Changes {
-    fn of(host: &dyn Host) -> Self {
+    /// What changes from here on, and whether the tools have since the client was shown this version of them.
+    fn of(host: &dyn Host, shown: Option<u64>) -> Self {
+        let mut tools = host.tools_version();
+        // What came before counts by the version that is shown alone: the two may count differently.
+        tools.mark_unchanged();
+        if shown.is_some_and(|shown| shown != host.tools_changes()) {
+            tools.mark_changed();
+        }
         Changes {
-            tools: Some(host.tools_version()),
+            tools: Some(tools),
             prompts: host.prompts_version(),
             resources: host.resources_versions(),
             updates: host.updates(),
@@ -141,9 +173,19 @@ async fn updated(updates: &mut Option<broadcast::Receiver<String>>) -> String {
     std::future::pending().await
 }
 
-/// Tells a client that has a session, beside everything else, until it is gone.
-pub(super) fn in_session(host: &Arc<dyn Host>, peer: Peer<RoleServer>, subscribed: Arc<Subscribed>) {
-    let mut changes = Changes { updates: None, ..Changes::of(&**host) };
+/// Tells a client that has a session, beside everything else, until that ends or the client is gone. However often it says that it is
+/// ready, it is told once. `shown` is the version of the tools that it knows, if it has asked before it was ready.
+pub(super) fn in_session(
+    host: &Arc<dyn Host>,
+    peer: Peer<RoleServer>,
+    subscribed: Arc<Subscribed>,
+    shown: Option<u64>,
+    ended: Cancel,
+) {
+    if subscribed.is_told.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let mut changes = Changes { updates: None, ..Changes::of(&**host, shown) };
     // The host must be able to end while somebody waits for its changes.
     let host = Arc::downgrade(host);
     tokio::spawn(async move {
@@ -154,6 +196,7 @@ pub(super) fn in_session(host: &Arc<dyn Host>, peer: Peer<RoleServer>, subscribe
                     changes.updates = updates;
                     continue;
                 }
+                () = ended.cancelled() => return,
             };
             if peer.is_transport_closed() || host.strong_count() == 0 {
                 return;
@@ -184,12 +227,7 @@ pub(super) fn in_session(host: &Arc<dyn Host>, peer: Peer<RoleServer>, subscribe
 /// Tells a client that listens, until it stops. `shown` is the version of the tools that it knows: it may have changed them
 /// as soon as it was told that it is heard, which is before this begins.
 pub(super) async fn in_request(host: &dyn Host, shown: Option<u64>, context: &SubscriptionContext) {
-    let mut changes = Changes::of(host);
-    if let (Some(shown), Some(tools)) = (shown, &mut changes.tools)
-        && *tools.borrow() != shown
-    {
-        tools.mark_changed();
-    }
+    let mut changes = Changes::of(host, shown);
     let (sink, accepted) = (context.sink(), context.accepted());
     loop {
         let change = tokio::select! {

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use memchr::memmem;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, JsonRpcRequest, ProtocolVersion, RequestId,
+    ServerJsonRpcMessage,
 };
 use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
@@ -16,9 +17,14 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::input::Seen;
+use super::unread;
 
 /// What some editors put before a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// So long may a request be of which something is kept for as long as its client is there: who that is, and what it listens to.
+pub(super) const LONGEST_LASTING: usize = 64 << 10;
+const LASTING: [&str; 2] = ["initialize", "subscriptions/listen"];
 
 /// The requests for a page of a list.
 const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
@@ -62,8 +68,36 @@ pub(super) fn read(text: &[u8]) -> Read {
     let changed = with_text_cursor(text);
     let text = changed.as_deref().unwrap_or(text);
     match serde_json::from_slice(text) {
-        Ok(message) => Read::Message(Box::new(message)),
+        Ok(message) => match refused_at_once(&message, text.len()) {
+            Some(answer) => Read::Refused(Box::new(Refused { answer, is_owed: true })),
+            None => Read::Message(Box::new(message)),
+        },
         Err(_) => Read::Refused(Box::new(refused(text))),
+    }
+}
+
+/// Whether a message may be a request of which more would be kept than there is room for: it is, or cannot be read as anything else.
+pub(super) fn may_last_too_long(text: &[u8]) -> bool {
+    let is_lasting = |head: Head<'_>| LASTING.contains(&head.method.as_ref());
+    text.len() > LONGEST_LASTING && serde_json::from_slice(text).map_or(true, is_lasting)
+}
+
+/// The answer to a request that nobody else looks at.
+fn refused_at_once(message: &RxJsonRpcMessage<RoleServer>, bytes: usize) -> Option<ServerJsonRpcMessage> {
+    let JsonRpcMessage::Request(JsonRpcRequest { id, request, .. }) = message else { return None };
+    let refuse = |why: ErrorData| Some(ServerJsonRpcMessage::error(why, Some(id.clone())));
+    let method = request.method();
+    if bytes > LONGEST_LASTING && LASTING.contains(&method) {
+        let why = format!("{method} may have {LONGEST_LASTING} bytes; this one had {bytes}. Say less.");
+        return refuse(ErrorData::invalid_request(why, None));
+    }
+    match request {
+        // Before it has been read nobody would say what is wrong with it.
+        ClientRequest::CustomRequest(hello) if method == "initialize" => {
+            let is_stateless = request.get_meta().protocol_version().is_some();
+            (!is_stateless).then(|| refuse(unread::refusal(hello.clone(), false)))?
+        }
+        _ => None,
     }
 }
 
@@ -205,6 +239,36 @@ mod tests {
         ] {
             assert_eq!(answer(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_client_is_not_longer_than_there_is_room_for() {
+        let hello = |name: String| {
+            json!({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+                "capabilities": {}, "clientInfo": {"name": "c", "version": "1", "title": name}}})
+        };
+        let listen = |uri: String| {
+            json!({"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen",
+                "params": {"notifications": {"resourceSubscriptions": [uri]}}})
+        };
+        let call = |text: String| {
+            json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "initialize",
+                "arguments": {"text": text}}})
+        };
+        let (short, long) = ("x".repeat(LONGEST_LASTING - 1_000), "x".repeat(LONGEST_LASTING));
+        for message in [hello(short.clone()), listen(short.clone()), call(short), call(long.clone())] {
+            let text = message.to_string();
+            assert!(!may_last_too_long(text.as_bytes()) && matches!(read(text.as_bytes()), Read::Message(_)));
+        }
+        for message in [hello(long.clone()), listen(long.clone())] {
+            let text = message.to_string();
+            let spelled = text.replace("\"initialize", "\"\\u0069nitialize");
+            for text in [text, spelled] {
+                assert!(may_last_too_long(text.as_bytes()));
+                assert_eq!(answer(text.as_bytes()), Some((json!(-32600), json!(7))));
+            }
+        }
+        assert!(may_last_too_long(format!("{long}x").as_bytes()), "nobody knows what it is");
     }
 
     #[test]

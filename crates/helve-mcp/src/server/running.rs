@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::task::AtomicWaker;
 use helve_core::{Cancel, CancelHandle};
 use rmcp::RoleServer;
+use rmcp::model::Extensions;
 use rmcp::service::RequestContext;
 
 /// How long requests that were taken back may take to end, to be recorded and to be answered.
@@ -57,15 +58,20 @@ impl Running {
 
     /// Waits until a request is taken back: by its client, with its session, or with all others.
     pub(super) fn taken_back(&self, of: &RequestContext<RoleServer>) -> impl Future<Output = ()> + use<> {
-        let (by_client, parts) = (of.ct.clone(), of.extensions.get::<http::request::Parts>());
-        let session = parts.and_then(|parts| parts.extensions.get::<InSession>());
-        let over = session.map_or_else(Cancel::never, |session| session.0.clone()).or(&self.over);
+        let (by_client, over) = (of.ct.clone(), self.end_of(&of.extensions));
         async move {
             tokio::select! {
                 () = by_client.cancelled() => {}
                 () = over.cancelled() => {}
             }
         }
+    }
+
+    /// What fires when the session ends in which a message comes, or all of them.
+    pub(super) fn end_of(&self, message: &Extensions) -> Cancel {
+        let parts = message.get::<http::request::Parts>();
+        let session = parts.and_then(|parts| parts.extensions.get::<InSession>());
+        session.map_or_else(Cancel::never, |session| session.0.clone()).or(&self.over)
     }
 
     /// Whether all are taken back. Who polls is woken when they are.

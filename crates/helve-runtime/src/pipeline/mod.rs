@@ -44,7 +44,7 @@ use authorize::{Authority, Authorized, OwnAct, Permit, Refusal, Shown};
 use clean::{REDACTED, hidden, is_too_large};
 pub(crate) use execute::Executor;
 use execute::{Notes, Told};
-pub use govern::redact::Redactor;
+pub use govern::redact::{KnownSecrets, Redactor};
 use govern::{Governor, Origin};
 use record::Planned;
 pub(crate) use record::Recorder;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helve_mcp::client::Fleet;
+use tokio::task::JoinSet;
 
 /// How long the servers of a client without a session are kept: most begin another soon.
 const KEPT: Duration = Duration::from_secs(5 * 60);
@@ -62,7 +63,9 @@ impl Fleets {
             loop {
                 tokio::time::sleep(LOOKS).await;
                 let Some(fleets) = fleets.upgrade() else { return };
-                fleets.end_unused(Instant::now());
+                for fleet in fleets.unused(Instant::now()) {
+                    fleet.close().await;
+                }
             }
         });
     }
@@ -88,15 +91,26 @@ impl Fleets {
         fleet
     }
 
-    /// Lets go of fleets that nobody but this has had for a while; their servers end.
-    fn end_unused(&self, now: Instant) {
-        self.kept().by_client.retain(|_, own| {
+    /// Lets go of fleets that nobody but this has had for a while, whose servers are to end.
+    fn unused(&self, now: Instant) -> Vec<Arc<Fleet>> {
+        let mut kept = self.kept();
+        let unused = kept.by_client.extract_if(|_, own| {
             if Arc::strong_count(&own.fleet) > 1 {
                 own.unused = None;
-                return true;
+                return false;
             }
-            now.duration_since(*own.unused.get_or_insert(now)) < KEPT
+            now.duration_since(*own.unused.get_or_insert(now)) >= KEPT
         });
+        unused.map(|(_, own)| own.fleet).collect()
+    }
+
+    /// Ends all servers; comes back when those at addresses have been told, for which there is a moment.
+    pub async fn close(&self) {
+        let mut closing = JoinSet::new();
+        for fleet in self.all() {
+            closing.spawn(async move { fleet.close().await });
+        }
+        closing.join_all().await;
     }
 
     /// All that there are now.
@@ -140,12 +154,11 @@ mod tests {
         while unused.strong_count() > 1 {
             tokio::task::yield_now().await;
         }
-        fleets.end_unused(now);
-        fleets.end_unused(now + KEPT / 2);
+        assert!(fleets.unused(now).is_empty() && fleets.unused(now + KEPT / 2).is_empty());
         assert!(unused.upgrade().is_some(), "it may be needed again");
-        fleets.end_unused(now + KEPT);
+        assert_eq!(fleets.unused(now + KEPT).len(), 1);
         assert!(unused.upgrade().is_none());
-        fleets.end_unused(now + 2 * KEPT);
+        assert!(fleets.unused(now + 2 * KEPT).is_empty());
         assert!(Arc::ptr_eq(&used, &fleets.of("one")));
     }
 }

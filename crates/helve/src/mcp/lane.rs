@@ -9,18 +9,20 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use helve_core::servers::{StdioServer, WorkspaceUse};
 use helve_core::{
     Explain, Network, ProcessLimits, SandboxChoice, ServerSpec, ShellBackend, Tool, ToolError, ToolSpec, View,
 };
 use helve_mcp::client::{
-    Definition, Fleet, FleetLimits, FleetParts, Launched, Owner, PinStore, ServerLog, Shelf, TokenStore,
-    ToolSearch,
+    Definition, Fleet, FleetLimits, FleetParts, Hide, Launched, Owner, PinStore, ServerLog, Shelf,
+    TokenStore, ToolSearch,
 };
 use helve_policy::Policy;
-use helve_runtime::{Runtime, check_workspace, check_writable, server_schema_faults, set_builtin_tools};
+use helve_runtime::{
+    KnownSecrets, Runtime, check_workspace, check_writable, server_schema_faults, set_builtin_tools,
+};
 
 /// Variables of a command's environment that any program needs; the owner's others are for commands, not for servers.
 const NEEDED: [&str; 12] = [
@@ -81,11 +83,22 @@ pub fn fleet_of(
         pins: keep.pins,
         tokens: keep.tokens,
         log: keep.log,
+        hide: hiding(policy),
         owner: keep.owner,
         workspace: workspace.canonicalize().ok(),
         limits: FleetLimits::default(),
     };
     Fleet::new(servers, parts)
+}
+
+/// Takes the secrets that the policy knows out of what servers say. They are read when something is said.
+fn hiding(policy: &Policy) -> Hide {
+    let (policy, known) = (policy.clone(), OnceLock::new());
+    Arc::new(move |said| {
+        if let Some(known) = known.get_or_init(|| KnownSecrets::of(&policy).ok()) {
+            known.hide(said);
+        }
+    })
 }
 
 /// What sandboxes of servers are made from.
@@ -274,6 +287,17 @@ mod tests {
             may: ServerMay::default(),
             origin: "test".to_owned(),
         }
+    }
+
+    #[test]
+    fn what_the_policy_knows_as_secret_is_hidden() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "geheim-4711\n").unwrap();
+        let policy = Policy::from_toml(&format!("secrets = [{{ file = '{}' }}]", secret.display())).unwrap();
+        let mut said = serde_json::json!({"of geheim-4711": ["a", "geheim-4711"]});
+        hiding(&policy)(&mut said);
+        assert_eq!(said, serde_json::json!({"of [REDACTED:secret]": ["a", "[REDACTED:secret]"]}));
     }
 
     #[test]

@@ -243,9 +243,9 @@ impl Talk {
     }
 
     /// Ends the servers.
-    pub(crate) fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         if let Some(fleet) = &self.fleet {
-            fleet.stop();
+            fleet.close().await;
         }
     }
 }

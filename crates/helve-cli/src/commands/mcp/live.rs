@@ -74,7 +74,7 @@ pub(super) fn all(global: &Global, policy: Policy) -> Result<Vec<(String, Answer
                 answers.push(answer);
             }
         }
-        fleet.stop();
+        fleet.close().await;
         answers
     })
 }
@@ -112,7 +112,7 @@ pub(super) fn as_json(answer: &Answer) -> Value {
             if let Some(why) = kept_out(tool) {
                 value["kept_out"] = why.into();
             }
-            if let Standing::Changed { old } = &tool.standing {
+            if let Standing::Changed { old, .. } = &tool.standing {
                 value["pinned"] = old.clone();
             }
             value

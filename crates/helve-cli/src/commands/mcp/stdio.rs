@@ -31,7 +31,7 @@ pub(super) fn serve(global: &Global, options: &Stdio) -> Result<u8, Failure> {
             serve_stdio(Arc::<ClientHosts>::clone(&hosts) as Arc<dyn Hosts>, frame_bytes, &cancel).await;
         let interrupted = cancel.is_cancelled();
         canceller.cancel();
-        hosts.stop();
+        hosts.stop().await;
         served.map(|()| interrupted)
     })?;
     match served {

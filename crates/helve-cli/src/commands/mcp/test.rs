@@ -30,7 +30,7 @@ pub(super) fn test(global: &Global, options: &Options) -> Result<u8, Failure> {
     let fleet = live::fleet(global, &policy)?;
     let answer = live::block_on(async {
         let answer = fleet.look(&options.name).await;
-        fleet.stop();
+        fleet.close().await;
         answer
     })?;
     if global.json {

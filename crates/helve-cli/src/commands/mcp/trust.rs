@@ -54,7 +54,7 @@ pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
     let fleet = live::fleet(global, &policy)?;
     let look = live::block_on(async {
         let look = fleet.look(&options.name).await;
-        fleet.stop();
+        fleet.close().await;
         look
     })?;
     let look = look.map_err(|error| live::told(&error))?;
@@ -94,7 +94,7 @@ fn told(
         .iter()
         .map(|tool| {
             let Definition { tool: name, hash, pinned, .. } = &tool.definition;
-            let before = if let Standing::Changed { old } = &tool.standing { Some(old) } else { None };
+            let before = if let Standing::Changed { old, .. } = &tool.standing { Some(old) } else { None };
             json!({"tool": name, "hash": hash, "definition": pinned, "before": before})
         })
         .collect();
@@ -133,7 +133,7 @@ fn shown(look: &ServerLook, open: &[&ToolLook], seen_before: bool) -> String {
         let name = one_line(&definition.tool, 100);
         let new = pretty(&definition.pinned);
         match &tool.standing {
-            Standing::Changed { old } => {
+            Standing::Changed { old, .. } => {
                 let _ = writeln!(text, "{}", ui::styled(ui::STRONG, &format!("{name} has changed")));
                 let changed = helve::unified_diff(&name, pretty(old).as_bytes(), new.as_bytes());
                 text.push_str(&diff::lines(&changed.unwrap_or(new)));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
-use crate::client::fake::{Memory, heard, spec};
+use crate::client::fake::{Memory, heard, hide, spec};
 use crate::client::{Fleet, FleetLimits, FleetParts};
 use helve_core::ServerSpec;
 use helve_core::servers::{OauthClient, Transport};
@@ -186,6 +186,7 @@ async fn look(site: &Site, agrees: &Arc<Agrees>, owner: bool, secret: Option<&st
         pins: Arc::clone(&memory) as _,
         tokens: Arc::clone(agrees) as _,
         log: memory as _,
+        hide: hide(),
         owner: owner.then(|| Arc::clone(agrees) as _),
         workspace: None,
         limits: FleetLimits { frame_bytes: 1 << 20, tools: 100 },

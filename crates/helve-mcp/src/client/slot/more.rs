@@ -30,8 +30,9 @@ impl Slot {
             self.parts.log.event(&self.spec.name, "refused", &text);
         }
         let listed = listed.iter().filter(|raw| raw.get(frame::UNREADABLE).is_none());
-        let shown: Vec<(Value, String)> =
-            listed.filter_map(|raw| more::shown(&self.spec.name, what, raw)).collect();
+        let shown: Vec<(Value, String)> = listed
+            .filter_map(|raw| more::shown_hiding(&self.spec.name, what, raw, &self.parts.hide))
+            .collect();
         if what == Listed::Prompts {
             let name = |(item, own): &(Value, String)| Some((item["name"].as_str()?.to_owned(), own.clone()));
             *lock(&self.prompts) = shown.iter().filter_map(name).collect();

@@ -11,7 +11,7 @@ use crate::client::keep::Pin;
 use crate::client::look::ToolLook;
 use crate::client::names;
 use crate::client::oauth::off_loop;
-use crate::client::pins::{self, Standing, pin_of};
+use crate::client::pins::{Standing, pin_of};
 
 impl Slot {
     /// Replaces what is known; tells whoever listens if it differs.
@@ -27,6 +27,17 @@ impl Slot {
         }
     }
 
+    /// What the owner has agreed to, without secrets.
+    pub(super) async fn pins(&self) -> Result<Option<Vec<Pin>>, ToolError> {
+        let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
+        Ok(self.without_secrets(off_loop(move || store.pins(&name)).await?))
+    }
+
+    fn without_secrets(&self, mut pins: Option<Vec<Pin>>) -> Option<Vec<Pin>> {
+        pins.iter_mut().flatten().for_each(|pin| (self.parts.hide)(&mut pin.definition));
+        pins
+    }
+
     /// What the pins say of the tools, for a server that has not been started.
     pub(crate) async fn recall(self: &Arc<Self>) -> Result<(), ToolError> {
         if self.is_known() {
@@ -38,9 +49,10 @@ impl Slot {
 
     /// The same for who may wait for a disk.
     pub(crate) fn recall_now(&self) -> Result<(), ToolError> {
-        let Some(pins) = self.parts.pins.pins(&self.spec.name)? else { return Ok(()) };
-        let looks = pins.iter().filter_map(|pin| {
+        let Some(pins) = self.without_secrets(self.parts.pins.pins(&self.spec.name)?) else { return Ok(()) };
+        let looks = pins.into_iter().filter_map(|pin| {
             let definition = definition::read(&self.spec.name, &pin.definition).ok()?;
+            let definition = Definition { hash: pin.hash, ..definition };
             let standing =
                 if self.offered.offers(&definition.tool) { Standing::On } else { Standing::Denied };
             Some((definition.tool.clone(), ToolLook { definition, standing }))
@@ -152,9 +164,8 @@ impl Slot {
         let hash = &look.definition.hash;
         match &look.standing {
             Standing::On => Ok(()),
-            Standing::Changed { old } => off(format!(
-                "The tool '{tool}' of the MCP server '{name}' is not what the owner agreed to: {} then, {hash} now.",
-                pins::fingerprint(old)
+            Standing::Changed { agreed, .. } => off(format!(
+                "The tool '{tool}' of the MCP server '{name}' is not what the owner agreed to: {agreed} then, {hash} now."
             )),
             Standing::New => off(format!(
                 "The tool '{tool}' of the MCP server '{name}' was not there when the owner agreed to its tools ({hash})."

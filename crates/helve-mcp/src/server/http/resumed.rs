@@ -4,10 +4,11 @@
 //! sessions forget a stream as soon as its answer is on it, so the newest events of each are kept here, while it goes on and for a
 //! time after its end. A session says nothing more to anybody while one of its streams is not read, so each is read as soon as
 //! something comes, and its client is told from what is kept: one that is slow, or does not read, holds up nobody. One that comes again
-//! takes a stream from the one before.
+//! takes a stream from the one before. How what a request logs gets onto its stream: `logged`.
 
 mod flight;
 mod kept;
+mod logged;
 mod tape;
 
 use std::pin::{Pin, pin};
@@ -29,6 +30,7 @@ use super::owners::Owners;
 use super::place::{Place, PlaceOf};
 use flight::{Flight, Flights};
 use kept::Kept;
+use logged::Routed;
 use tape::Tape;
 
 /// The sessions of the SDK, whose they are, and what is kept of their streams.
@@ -119,7 +121,7 @@ async fn read_on(
     let mut rest = pin!(rest);
     while let Some(event) = rest.next().await {
         let mut held = lock(&tape);
-        let begun = held.keep(event);
+        let begun = held.keep(logged::coming_out(event));
         if let (Some(stream), Some((kept, session))) = (begun, &kept) {
             lock(kept).add(session, stream, &tape);
         }
@@ -160,13 +162,13 @@ impl Sessions {
 
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
-    type Transport = <LocalSessionManager as SessionManager>::Transport;
+    type Transport = Routed<<LocalSessionManager as SessionManager>::Transport>;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.local.create_session().await?;
         self.owners.begun(&id);
         lock(&self.kept).open(Arc::clone(&id));
-        Ok((id, transport))
+        Ok((id, Routed(transport)))
     }
 
     async fn initialize_session(

@@ -9,11 +9,13 @@ use tokio::sync::{mpsc, watch};
 
 use super::super::{Card, Host, HostCall};
 
+mod lasting;
+mod listens;
 mod sessions;
 mod stalled;
 
 /// A host whose calls go on until they are taken back, and tell of their beginning and their end. Those of the tool `stays` go on
-/// then too, and those of `chatters` end once they have said much.
+/// then too, those of `chatters` end once they have said much, and those of `changes` once the tools are others.
 struct Empty(watch::Sender<u64>, mpsc::UnboundedSender<&'static str>);
 
 impl Hosts for Empty {
@@ -35,13 +37,25 @@ impl Host for Empty {
         Vec::new()
     }
 
+    /// One that somebody has had who has not looked.
     fn tools_version(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
+        let mut version = self.0.subscribe();
+        version.mark_changed();
+        version
+    }
+
+    /// Not what the version says.
+    fn tools_changes(&self) -> u64 {
+        *self.0.borrow() + 7
     }
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(async move {
             let _ = self.1.send("began");
+            if call.call.tool == "changes" {
+                self.0.send_modify(|version| *version += 1);
+                return Box::new(CallResult::saying(CallId::from_parts(1, 2), call.call.tool, "changed"));
+            }
             if call.call.tool == "chatters" {
                 stalled::chatter(&call.line).await;
                 let _ = self.1.send("ended");
@@ -129,6 +143,37 @@ async fn who_comes_in() {
     assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
     // By us, before the whole of it is held, and not by the protocol's service behind.
     assert_eq!(refused.into_body().collect().await.unwrap().to_bytes(), "The body is too long.");
+}
+
+/// A page at another port of a host is another's page.
+#[tokio::test]
+async fn an_origin_has_one_port() {
+    let allowed = [
+        "https://app.example",
+        "http://plain.example/",
+        "https://own.example:8443",
+        "http://any.example:*",
+        "HTTP://[::1]",
+    ];
+    for (origin, status) in [
+        ("https://app.example", 200),
+        ("https://app.example:443", 200),
+        ("https://app.example:9999", 403),
+        ("http://app.example", 403),
+        ("http://plain.example", 200),
+        ("http://plain.example:80", 200),
+        ("http://plain.example:8080", 403),
+        ("https://own.example:8443", 200),
+        ("https://own.example", 403),
+        ("http://any.example", 200),
+        ("http://any.example:9999", 200),
+        ("http://[::1]", 200),
+        ("http://[::1]:9999", 403),
+    ] {
+        let face = face(|options| options.origins = allowed.map(str::to_owned).to_vec());
+        let answer = face.handle(request(&[(ORIGIN.as_str(), origin)], hello())).await;
+        assert_eq!(answer.status().as_u16(), status, "{origin}");
+    }
 }
 
 #[tokio::test]
@@ -240,8 +285,14 @@ async fn who_hangs_up_makes_no_room_before_the_work_is_done() {
 async fn a_body_that_is_no_message_is_answered_as_one() {
     let lone = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\ud83d"}}"#;
     let wrong = r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#;
-    for (body, id, code) in [(lone, json!(7), -32700), (wrong, json!("x"), -32600), ("", json!(null), -32700)]
-    {
+    let halting =
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    for (body, id, code) in [
+        (lone, json!(7), -32700),
+        (wrong, json!("x"), -32600),
+        ("", json!(null), -32700),
+        (halting, json!(1), -32602),
+    ] {
         let answer = face(|_| ()).handle(request(&[], body.to_owned())).await;
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{body}");
         assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");

@@ -65,6 +65,7 @@ impl Peer for GovernedPeer {
 
     fn log(&self, level: LogLevel, logger: Option<&str>, mut data: Value) {
         self.governor.clean_value(&mut data);
-        self.peer.log(level, logger, data);
+        let logger = logger.map(|logger| self.governor.redact(logger));
+        self.peer.log(level, logger.as_deref(), data);
     }
 }

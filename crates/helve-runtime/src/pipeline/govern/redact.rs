@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use helve_policy::{ConfigError, Policy};
 use serde_json::{Number, Value};
 
 use search::{Automaton, Hit, Place};
@@ -45,6 +46,17 @@ impl Secrets {
             }
         }
         Some(Arc::new(Secrets { search: Automaton::new(&all)?, marks }))
+    }
+
+    /// Those that a policy knows, and those that are given besides.
+    pub(crate) fn of(policy: &Policy, given: &[(&str, &str)]) -> Result<Option<Arc<Secrets>>, ConfigError> {
+        let secrets = policy.secrets()?;
+        // A mark names a file without its directories: where the owner keeps secrets is not for a model.
+        let marked = secrets.iter().map(|secret| {
+            let name = secret.name.rsplit('/').next().unwrap_or(&secret.name);
+            (name, secret.value.as_str())
+        });
+        Ok(Secrets::new(marked.chain(given.iter().copied())))
     }
 
     fn mark(&self, hit: &Hit) -> &str {
@@ -168,6 +180,23 @@ impl StreamRedactor {
         }
         self.held.drain(..certain.saturating_sub(first));
         out
+    }
+}
+
+/// The secrets that a policy knows, for whoever shows what comes past the calls of a runtime.
+pub struct KnownSecrets(Option<Arc<Secrets>>);
+
+impl KnownSecrets {
+    /// Those of a policy.
+    pub fn of(policy: &Policy) -> Result<KnownSecrets, ConfigError> {
+        Secrets::of(policy, &[]).map(KnownSecrets)
+    }
+
+    /// Takes them out of a value, keys included.
+    pub fn hide(&self, value: &mut Value) {
+        if let Some(secrets) = &self.0 {
+            secrets.redact_value(value);
+        }
     }
 }
 

@@ -55,6 +55,9 @@ async fn whatever_comes_first_a_client_can_introduce_itself_after_it() {
     assert_eq!(client.hears_of_an_error().await, (json!(7), -32700));
     client.says(&long).await;
     assert_eq!(client.hears_of_an_error().await, (json!(6), -32600));
+    client.says(r#"{"jsonrpc":"2.0","id":5,"method":"initialize","params":{}}"#).await;
+    let why = client.hear().await["error"]["message"].as_str().unwrap().to_owned();
+    assert_eq!(why, "The params of initialize cannot be read: missing field `protocolVersion`.");
     client.introduces_itself().await;
     client.say(&[call(json!(8), "say", "next")]).await;
     assert_eq!(client.hear().await["result"]["content"][0]["text"], "next");

@@ -65,10 +65,21 @@ impl Walker<'_> {
         }
     }
 
-    /// A variable gets another value. Inside conditions and loops it may keep the one that it has.
-    pub(super) fn names_another(&mut self, variable: &str) {
+    /// A variable gets another value, perhaps that of a variable which names what was fetched: `g=$f`. Inside conditions and
+    /// loops it may keep the one that it has.
+    pub(super) fn names_another(&mut self, variable: &str, assignment: Span) {
+        if self.downloaded_unknown.is_empty() {
+            return;
+        }
+        let value = self.source.get(assignment.range()).and_then(|written| written.split_once('='));
+        let same = value
+            .and_then(|(_, value)| Named::read(value))
+            .is_some_and(|named| self.downloaded_unknown.iter().any(|other| named.lies_in(other)));
         if self.conditional == 0 {
             self.downloaded_unknown.retain(|named| named.variable != variable);
+        }
+        if same && self.downloaded_unknown.len() < MAX_NAMED {
+            self.downloaded_unknown.push(Named { variable: variable.to_owned(), behind: String::new() });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Files that were fetched from a network, by their paths and by the variables that hold paths which nobody knows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Span;
 use crate::analysis::{Arg, Target};
@@ -55,6 +55,25 @@ impl Walker<'_> {
     pub(super) fn downloaded_to(&mut self, paths: &[PathBuf]) {
         if self.downloaded.len() < MAX_PATHS {
             self.downloaded.extend(paths.iter().cloned());
+        }
+        if paths.iter().any(|path| self.pipes.get(path) == Some(&true)) {
+            self.runs_download(None);
+        }
+    }
+
+    /// Remembers a named pipe.
+    pub(super) fn makes_pipe(&mut self, path: &Path) {
+        if self.pipes.len() < MAX_NAMED {
+            self.pipes.insert(path.to_path_buf(), false);
+        }
+    }
+
+    /// A shell runs what comes out of a file. Out of a named pipe comes what is written later.
+    pub(super) fn runs_from(&mut self, target: &Target) {
+        if let Target::Path { path, .. } = target
+            && let Some(runs) = self.pipes.get_mut(path)
+        {
+            *runs = true;
         }
     }
 

@@ -188,6 +188,8 @@ pub(crate) struct Walker<'a> {
     outgoing: bool,
     downloaded: HashSet<PathBuf>,
     downloaded_unknown: Vec<fetched::Named>,
+    /// Named pipes, and whether a shell runs what comes out of them.
+    pipes: HashMap<PathBuf, bool>,
     /// Directories into which something was unpacked that came from a network, with all that they hold.
     unpacked: HashSet<PathBuf>,
     written: HashMap<PathBuf, files::Written>,
@@ -251,6 +253,7 @@ impl<'a> Walker<'a> {
             outgoing: false,
             downloaded: HashSet::new(),
             downloaded_unknown: Vec::new(),
+            pipes: HashMap::new(),
             unpacked: HashSet::new(),
             written: HashMap::new(),
             connected: false,

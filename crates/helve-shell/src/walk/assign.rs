@@ -265,7 +265,7 @@ impl Walker<'_> {
         for value in &variable.values {
             self.check_assigned(&name, value, span);
         }
-        self.names_another(&name);
+        self.names_another(&name, span);
         self.environment.set(&name, variable);
     }
 

@@ -1,6 +1,6 @@
 //! Files that were fetched from a network, by their paths and by the variables that hold paths which nobody knows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Span;
 use crate::analysis::{Arg, Target};
@@ -56,6 +56,25 @@ impl Walker<'_> {
         if self.downloaded.len() < MAX_PATHS {
             self.downloaded.extend(paths.iter().cloned());
         }
+        if paths.iter().any(|path| self.pipes.get(path) == Some(&true)) {
+            self.runs_download(None);
+        }
+    }
+
+    /// Remembers a named pipe.
+    pub(super) fn makes_pipe(&mut self, path: &Path) {
+        if self.pipes.len() < MAX_NAMED {
+            self.pipes.insert(path.to_path_buf(), false);
+        }
+    }
+
+    /// A shell runs what comes out of a file. Out of a named pipe comes what is written later.
+    pub(super) fn runs_from(&mut self, target: &Target) {
+        if let Target::Path { path, .. } = target
+            && let Some(runs) = self.pipes.get_mut(path)
+        {
+            *runs = true;
+        }
     }
 
     /// Remembers that something was fetched to a path which nobody knows: the word that names it.
@@ -65,10 +84,21 @@ impl Walker<'_> {
         }
     }
 
-    /// A variable gets another value. Inside conditions and loops it may keep the one that it has.
-    pub(super) fn names_another(&mut self, variable: &str) {
+    /// A variable gets another value, perhaps that of a variable which names what was fetched: `g=$f`. Inside conditions and
+    /// loops it may keep the one that it has.
+    pub(super) fn names_another(&mut self, variable: &str, assignment: Span) {
+        if self.downloaded_unknown.is_empty() {
+            return;
+        }
+        let value = self.source.get(assignment.range()).and_then(|written| written.split_once('='));
+        let same = value
+            .and_then(|(_, value)| Named::read(value))
+            .is_some_and(|named| self.downloaded_unknown.iter().any(|other| named.lies_in(other)));
         if self.conditional == 0 {
             self.downloaded_unknown.retain(|named| named.variable != variable);
+        }
+        if same && self.downloaded_unknown.len() < MAX_NAMED {
+            self.downloaded_unknown.push(Named { variable: variable.to_owned(), behind: String::new() });
         }
     }
 

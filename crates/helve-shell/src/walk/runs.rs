@@ -359,12 +359,14 @@ impl Walker<'_> {
                 return;
             }
             match &target {
+                Target::Path { path, .. } if base == "mkfifo" => self.makes_pipe(path),
                 _ if deed.kind != EffectKind::Write || !fetched => {}
                 Target::Path { path, .. } => self.fetched_to(base, args, path),
                 Target::Unknown => self.downloaded_to_unknown(span),
                 _ => {}
             }
             if deed.kind == EffectKind::Execute {
+                self.runs_from(&target);
                 if self.is_downloaded(&target, span) || names::is_shell(base) && self.is_unpacked(&target) {
                     self.runs_download(run);
                 }
@@ -423,6 +425,7 @@ impl Walker<'_> {
                 self.opaque(OpaqueReason::Script);
                 if arg.text().and_then(places::network).is_none() {
                     for target in self.targets(arg, 0, true) {
+                        self.runs_from(&target);
                         self.follow_file(&target, base, &[]);
                         self.effect(EffectKind::Execute, target, arg.span, run);
                     }

@@ -1,4 +1,6 @@
 //! `helve mcp --gateway`: several MCP servers, and Helve's own tools, before one client.
+//!
+//! Long file: each test is a story of a few requests by itself, and they share the same two servers.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,6 @@
 //! `helve mcp --gateway`: several MCP servers, and Helve's own tools, before one client.
+//!
+//! Long file: each test is a story of a few requests by itself, and they share the same two servers.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -145,7 +147,7 @@ fn very_many_schemas_are_searched_for() {
     assert!(names(&mut client).contains(&"mcp__two__count".to_owned()));
     client.told("notifications/tools/list_changed");
     // What is not shown can be called all the same.
-    assert_eq!(text(&client.call("mcp__one__echo", json!({}))), "one echo");
+    assert_eq!(text(&client.call_when_started("mcp__one__echo", &json!({}))["result"]), "one echo");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use helve::files::{Act, Change, Expect};
@@ -333,5 +333,29 @@ fn a_content_that_is_kept_already_is_taken_only_if_it_is_sound() {
             assert!(force || refused.text().contains("was kept and is damaged: a."), "{}", refused.text());
             assert_eq!((refused.ok, tree(&ws)), (force, before.clone()));
         }
+    });
+}
+
+#[test]
+fn what_was_removed_or_moved_comes_back_to_its_owner() {
+    block(async {
+        let (dir, runtime) = scene();
+        let ws = dir.path().join("ws");
+        // Only root can give a file away; for anybody else it is his own.
+        let _ = std::os::unix::fs::chown(ws.join("a"), Some(1234), Some(2345));
+        let _ = std::os::unix::fs::chown(ws.join("d/run"), Some(1234), Some(2345));
+        let state = || {
+            let owner =
+                |path: &str| fs::metadata(ws.join(path)).map(|data| (data.uid(), data.gid())).unwrap();
+            (tree(&ws), owner("a"), owner("d/run"))
+        };
+        let before = state();
+        let removed = json!({"act": "remove", "path": "a", "text": ""});
+        let moved = json!({"act": "rewrite", "path": "d/run", "text": "elsewhere"});
+        let done = runtime.call(Call::new("commit", json!({"commits": [[removed, moved]]}))).await;
+        assert!(done.ok && !ws.join("a").exists(), "{done:?}");
+        let undone = runtime.undo(done.call.as_str(), false).await.unwrap();
+        assert!(undone.ok, "{undone:?}");
+        assert_eq!(state(), before);
     });
 }

@@ -1,7 +1,7 @@
 //! Extended attributes and access control lists of what commands change over a layer.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -260,53 +260,4 @@ fn a_file_system_without_attributes_takes_the_rest() {
     );
     let why = "its extended attributes alone: the file system there cannot hold them";
     assert_eq!(held["left_out"], json!([{"path": "a", "why": why}]), "{report}");
-}
-
-/// What a file tool or a command has deleted or moved comes back with its attributes, and to whom it belonged.
-#[test]
-fn what_went_comes_back_with_its_attributes_and_to_its_owner() {
-    let Some(place) = place() else { return };
-    let ws = place.workspace();
-    if rustix::process::geteuid().is_root() {
-        for path in ["c", "b", "gone/y", "gone"] {
-            std::os::unix::fs::chown(ws.join(path), Some(1234), Some(2345)).unwrap();
-        }
-    }
-    let state = || {
-        let owner = |path: &String| {
-            let data = fs::symlink_metadata(ws.join(path)).unwrap();
-            (data.uid(), data.gid())
-        };
-        let tree = tree(&ws);
-        let owners: Vec<(u32, u32)> = tree.keys().map(owner).collect();
-        (tree, owners)
-    };
-    let before = state();
-    let patch = "*** Begin Patch\n*** Delete File: c\n*** Update File: b\n*** Move to: elsewhere\n@@\n-b\n+B\n*** End Patch";
-    let args = json!({ "input": patch }).to_string();
-    for (what, words) in [
-        ("apply_patch", vec!["call", "--json", "apply_patch", &args]),
-        (
-            "exec",
-            vec![
-                "--set",
-                "tools.exec.checkpoint=true",
-                "--set",
-                "tools.exec.delete_inside=true",
-                "--set",
-                "auto_approve=true",
-                "call",
-                "--json",
-                "exec",
-                "command=rm -r c gone; mv b elsewhere",
-            ],
-        ),
-    ] {
-        let ran = helve(&place, &words);
-        let result: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
-        assert_eq!((ran.code, ws.join("c").exists()), (0, false), "{what}: {ran:?}");
-        let undone = helve(&place, &["undo", result["call"].as_str().unwrap()]);
-        assert_eq!(undone.code, 0, "{what}: {undone:?}");
-        assert_eq!(state(), before, "{what}");
-    }
 }

@@ -119,14 +119,14 @@ pub(crate) async fn contents(
         Some(now) => (state_of(&now.await?), None),
         None => present(files, &change.path, max).await?,
     };
-    // Attributes are looked at where the call changed some.
+    // Attributes are looked at where the call changed some, and the bridge can.
     let marked = change.was.attributes() != change.is.attributes();
     let marks = match marked.then(|| files.now(&change.path)) {
         Some(now) => now.await.ok().map(|now| now.attributes().clone()),
         None => None,
     };
     let is_as = |wanted: &FileState| {
-        is_same(&state, wanted) && (!marked || marks.as_ref() == Some(wanted.attributes()))
+        is_same(&state, wanted) && marks.as_ref().is_none_or(|marks| marks == wanted.attributes())
     };
     let version = |wanted: &FileState| {
         let FileState::File { id, .. } = wanted else { return None };

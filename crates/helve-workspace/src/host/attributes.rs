@@ -155,8 +155,8 @@ pub(super) fn narrowed(bits: u32, list: Option<&[u8]>) -> u32 {
     let entries = list.and_then(|list| list.get(HEAD..)).unwrap_or_default().chunks_exact(8);
     // An entry is a kind, permissions and a number.
     let of_others = entries.filter(|entry| entry.first() != Some(&OWNER)).filter_map(|entry| entry.get(2));
-    let all = of_others.fold(bits >> 3 & bits & 0o7, |all, one| all & u32::from(*one));
-    (bits & !0o77) | all << 3 | all
+    let all = of_others.fold((bits >> 3) & bits & 0o7, |all, one| all & u32::from(*one));
+    (bits & !0o77) | (all << 3) | all
 }
 
 /// The attributes of a file or a directory that is looked at.

@@ -14,6 +14,9 @@ const MIN_BROKEN: usize = 16;
 /// The same for letters of base64, which seldom are words.
 const MIN_BROKEN_BASE64: usize = 8;
 
+/// A longer one is not looked for in hexadecimal with something between its bytes: these forms are long themselves.
+const MAX_GROUPED: usize = 128;
+
 /// One form.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Form {
@@ -51,7 +54,10 @@ impl Forms {
         add(part.chars().rev().collect());
         let hex: String = part.bytes().map(|byte| format!("{byte:02x}")).collect();
         for hex in [hex.to_uppercase(), hex] {
-            grouped(&hex).for_each(&mut add);
+            // Of a longer one no print stands in one line.
+            if part.len() <= MAX_GROUPED {
+                grouped(&hex).for_each(&mut add);
+            }
             add(hex);
         }
         add(repr(part));
@@ -134,8 +140,7 @@ fn json(text: &str, ascii: bool, escaped: &str, upper: bool) -> String {
 /// byte, the first of which may be the first of a pair or the second.
 fn grouped(hex: &str) -> impl Iterator<Item = String> {
     let pairs: Vec<&str> = (0..hex.len() / 2).filter_map(|nth| hex.get(nth * 2..nth * 2 + 2)).collect();
-    let mut all: Vec<String> =
-        [" ", ":", "-", ", ", "\\x", " 0x", ", 0x"].map(|between| pairs.join(between)).into();
+    let mut all: Vec<String> = [" ", ":", "\\x", ", 0x"].map(|between| pairs.join(between)).into();
     for first in [0, 1] {
         let of_two = |(nth, pair): (usize, &&str)| match nth > 0 && nth % 2 == first {
             true => format!(" {pair}"),

@@ -303,5 +303,5 @@ impl Joined {
 /// Whether the two searches may part at a byte: a break, a backslash, a control character, or the first byte of a character
 /// that may not be seen.
 fn parts(byte: u8) -> bool {
-    matches!(byte, 0..0x09 | 0x0a..0x20 | b'\\' | 0x7f | 0xc2..=0xf4)
+    matches!(byte, 0..=0x08 | 0x0a..=0x1f | b'\\' | 0x7f | 0xc2..=0xf4)
 }

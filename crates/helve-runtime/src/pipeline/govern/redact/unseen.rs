@@ -38,7 +38,7 @@ impl Sequence {
             (Text, 0x1b) => TextEnd,
             (Text, 0x20..) => Text,
             // Any other control character stands for itself.
-            (No, 0..0x09 | 0x0b..0x0d | 0x0e..0x20 | 0x7f) => No,
+            (No, 0..=0x08 | 0x0b | 0x0c | 0x0e..=0x1f | 0x7f) => No,
             _ => return None,
         };
         Some(next)

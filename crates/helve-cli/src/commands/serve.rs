@@ -68,7 +68,7 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         let listener = listen(options.listen).map_err(cannot)?;
         let url = format!("http://{}/mcp", listener.local_addr().map_err(cannot)?);
         if global.json {
-            ui::heard::print_json(&json!({"url": url, "token_file": token_file}))?;
+            ui::heard::print_json(&json!({"url": url, "token_file": ui::path_text(&token_file)}))?;
         }
         ui::note(&format!("serving {url}; the token is in {}", token_file.display()));
         if !options.listen.ip().is_loopback() {

@@ -1,9 +1,10 @@
 //! Paths that are not UTF-8: every command that prints JSON prints JSON, and none fails for them after its work is done.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
@@ -70,6 +71,20 @@ fn a_path_that_is_not_text_is_shown_as_well_as_it_can_be() {
     let manual = world.path("").join(OsStr::from_bytes(b"manual\xff"));
     let ended = world.helve(&["--json", "tools", "--manual"]).arg(&manual).output().unwrap();
     assert!(is_answer(&ended) && ended.status.success() && manual.exists(), "{ended:?}");
+}
+
+#[test]
+fn a_server_says_where_its_token_is_also_where_that_is_not_text() {
+    let world = World::new();
+    let mut helve = world.helve(&["--json", "serve", "--listen", "127.0.0.1:0"]);
+    helve.env("HELVE_HOME", strange(&world, "home")).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut serving = helve.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    serving.kill().unwrap();
+    serving.wait().unwrap();
+    let said: Value = serde_json::from_str(&line).unwrap_or_default();
+    assert!(said["token_file"].as_str().is_some_and(|file| file.contains("home\u{fffd}")), "{line}");
 }
 
 /// Whether it said in JSON what it did or what is wrong, and Helve itself did not fail.

@@ -152,12 +152,12 @@ async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8
     }
 }
 
-/// Says whom messages go to, and where a talk was left.
+/// Says which model messages go to, and where a talk was left.
 fn greet(talk: &Talk, last: Option<&String>) {
     let card = &talk.card;
     let who = format!("{}:{}", one_line(&card.provider, 40), one_line(&card.name, 80));
     let resumed = last.map(|last| format!("; you said last: {}", one_line(last, 60))).unwrap_or_default();
-    ui::note(&format!("messages go to {who}; /help says what else there is{resumed}"));
+    ui::note(&format!("model {who}; /help says what else there is{resumed}"));
 }
 
 /// What the owner said, not the loop.

@@ -41,7 +41,7 @@ fn a_call_in_a_dialect_does_what_ours_does() {
     let slow = world.run(&slow.concat()).json();
     assert_eq!((&slow["tool"], &slow["error"]["kind"]), (&json!("exec"), &json!("timeout")));
     assert_eq!(slow["error"]["message"], "Command timed out after 1 seconds");
-    let wrong = world.run(&["call", "--dialect", "claude", "Write", "path=a.txt", "content=x"]);
+    let wrong = world.run(&["call", "--dialect", "claude", "Write", "content=x"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stdout.contains("/file_path: expected a value (required)"), "{wrong:?}");
 }

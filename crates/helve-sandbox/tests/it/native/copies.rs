@@ -287,7 +287,8 @@ fn many_copies_at_once_are_each_their_own() {
             assert_eq!(collected.stdout, format!("{number} 1\n").into_bytes());
             assert_eq!(collected.stderr, format!("error {number}\n").into_bytes());
         }
-        assert!(is_copied(&*backend).await);
+        // After a crowd the next one may have to be loaded anew.
+        assert!(gets_copied(&*backend).await);
     });
 }
 

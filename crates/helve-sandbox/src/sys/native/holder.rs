@@ -185,10 +185,13 @@ extern "C" fn hold(room: *mut c_void) -> c_int {
             return 0;
         }
     }
-    loop {
-        // SAFETY: no list and no time: waits until a signal ends this process.
-        let _ = unsafe { syscall!(libc::SYS_ppoll, 0, 0, 0, 0, 8) };
+    // The signal of a parent's death needs rights that a parent in namespaces of its own may not have; the end of the pipe needs none.
+    let mut heard = libc::pollfd { fd: room.done, events: 0, revents: 0 };
+    while heard.revents == 0 {
+        // SAFETY: one entry, which lives through the call, and no time: waits until nobody hears this process any more.
+        let _ = unsafe { syscall!(libc::SYS_ppoll, &raw mut heard, 1, 0, 0, 8) };
     }
+    0
 }
 
 /// A program can talk to itself over the loopback device of the empty network.
@@ -202,5 +205,29 @@ fn raise_loopback() -> Result<(), c_int> {
         }
         request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
         syscall!(libc::SYS_ioctl, socket, libc::SIOCSIFFLAGS, &raw const request).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    /// Also where the signal of its parent's death does not reach it.
+    #[test]
+    fn it_ends_when_nobody_hears_it_any_more() {
+        let Ok(mut holder) = Holder::user_namespace() else {
+            println!("skipped: there are no user namespaces");
+            return;
+        };
+        holder.wait().unwrap();
+        let is_over = |holder: &Holder, seconds| {
+            let mut ended = [PollFd::new(&holder.process, PollFlags::IN)];
+            poll(&mut ended, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1
+        };
+        assert!(!is_over(&holder, 0));
+        drop(std::mem::replace(&mut holder.done, rustix::pipe::pipe().unwrap().0));
+        assert!(is_over(&holder, 20));
     }
 }
